@@ -1,0 +1,106 @@
+"""Failures, as exceptions: what could not be read, modelled, launched or afforded, and where.
+
+Findings about a program (races, out-of-bounds accesses, inequality) are values, not exceptions: see
+``findings``. An exception here means that no verdict about the program was reached.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A place in a text: 1-based line and column; ``end_col`` is one past the last column; ``file`` may be empty."""
+
+    line: int
+    col: int = 1
+    end_col: int = 0
+    file: str = ""
+
+
+class PtxError(Exception):
+    """Base of all failures: a message, the place it is about, the unsupported or offending feature, and a remedy.
+
+    ``source_line`` is the text of the offending line, for the caret; ``file`` names the text it stands in.
+    """
+
+    kind = "error"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        span: Span | None = None,
+        feature: str = "",
+        hint: str = "",
+        source_line: str = "",
+        user_loc: str = "",
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.span = span
+        self.feature = feature
+        self.hint = hint
+        self.source_line = source_line
+        #: "file.py:12:3" of the user's own source, where the PTX carries it.
+        self.user_loc = user_loc
+
+    def render(self) -> str:
+        """The error as plain text of a few lines: message, place, source line with a caret, remedy."""
+        lines = [f"{self.kind}: {self.message}"]
+        if self.user_loc:
+            lines.append(f"  --> {self.user_loc}")
+        if self.span is not None:
+            file = self.span.file or "<ptx>"
+            lines.append(f"  --> {file}:{self.span.line}:{self.span.col}")
+            if self.source_line:
+                shown = self.source_line.replace("\t", " ")
+                number = str(self.span.line)
+                width = max(1, self.span.end_col - self.span.col)
+                lines.append(f"  {' ' * len(number)} |")
+                lines.append(f"  {number} | {shown}")
+                lines.append(f"  {' ' * len(number)} | {' ' * (self.span.col - 1)}{'^' * width}")
+        if self.hint:
+            lines.append(f"  help: {self.hint}")
+        return "\n".join(lines)
+
+    def __str__(self) -> str:
+        place = f" (line {self.span.line}, column {self.span.col})" if self.span is not None else ""
+        return f"{self.message}{place}"
+
+
+class ParseError(PtxError):
+    """The text is not PTX that we can read."""
+
+    kind = "parse error"
+
+
+class UnsupportedError(PtxError):
+    """An instruction, modifier or feature that has no semantics here; ``feature`` names it."""
+
+    kind = "unsupported"
+
+
+class NotStructuredError(PtxError):
+    """Control flow or an address depends on symbolic data, so that no single symbolic execution stands for all inputs."""
+
+    kind = "not structured"
+
+
+class LaunchError(PtxError):
+    """The launch does not fit the kernel, or a spec is malformed."""
+
+    kind = "launch error"
+
+
+class BudgetError(PtxError):
+    """A budget (instructions, seconds, bytes) ran out; the verdict is ``unknown``."""
+
+    kind = "budget exhausted"
+
+
+class InternalError(PtxError):
+    """A defect of ours."""
+
+    kind = "internal error"

@@ -1,0 +1,225 @@
+"""What a kernel is launched with: grid, block, arguments; and where each argument lives in the address space.
+
+Reference and candidate of one comparison share one ``BoundLaunch``, so that the same element has the same term id on
+both sides. Tensors get disjoint address ranges with guard gaps; an access between them hits nothing.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Union
+
+import numpy as np
+
+from ptx_engine.errors import LaunchError
+from ptx_engine.terms.arena import Arena, Input
+
+
+class Role(Enum):
+    """IN tensors are read-only, OUT start without contents, INOUT start with symbolic contents, AUX outputs are not compared."""
+
+    IN = "in"
+    OUT = "out"
+    INOUT = "inout"
+    AUX = "aux"
+
+
+SYMBOLIC = "symbolic"
+
+#: dtype name -> (bytes, is_float); names as in launch specs
+DTYPES: dict[str, tuple[int, bool]] = {
+    "f16": (2, True), "bf16": (2, True), "f32": (4, True), "tf32": (4, True), "f64": (8, True), "e4m3": (1, True), "e5m2": (1, True),
+    "s8": (1, False), "u8": (1, False), "s16": (2, False), "u16": (2, False), "s32": (4, False), "u32": (4, False),
+    "s64": (8, False), "u64": (8, False), "pred": (1, False),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class TensorArg:
+    """A pointer argument. ``strides`` in elements (row-major contiguous if None); ``contents`` is SYMBOLIC or a concrete
+    array of storage length for integer tensors (or floats to be fixed). ``alias`` names an earlier tensor argument whose
+    storage this pointer shares (an in-place call)."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    role: Role = Role.INOUT
+    strides: tuple[int, ...] | None = None
+    contents: "str | np.ndarray" = SYMBOLIC
+    alias: str = ""
+
+    def __post_init__(self) -> None:
+        if self.dtype not in DTYPES:
+            raise LaunchError(f"argument {self.name}: unknown dtype {self.dtype!r}", hint="one of " + ", ".join(DTYPES))
+        if any(extent < 0 for extent in self.shape):
+            raise LaunchError(f"argument {self.name}: negative extent in shape {self.shape}")
+        if self.strides is not None and len(self.strides) != len(self.shape):
+            raise LaunchError(f"argument {self.name}: {len(self.strides)} strides for {len(self.shape)} dimensions")
+        if self.strides is not None and any(s < 0 for s in self.strides):
+            raise LaunchError(f"argument {self.name}: negative stride in {self.strides}")
+
+    @property
+    def element_bytes(self) -> int:
+        return DTYPES[self.dtype][0]
+
+    @property
+    def is_float(self) -> bool:
+        return DTYPES[self.dtype][1]
+
+    def element_strides(self) -> tuple[int, ...]:
+        """Strides in elements."""
+        if self.strides is not None:
+            return self.strides
+        strides, step = [], 1
+        for extent in reversed(self.shape):
+            strides.append(step)
+            step *= extent
+        return tuple(reversed(strides))
+
+    @property
+    def storage(self) -> int:
+        """Elements from the first to the last one addressed."""
+        if any(extent == 0 for extent in self.shape):
+            return 0
+        return 1 + sum((extent - 1) * stride for extent, stride in zip(self.shape, self.element_strides()))
+
+    def index_of(self, flat: int) -> tuple[int, ...]:
+        """The multi-index of a storage index (the last one ``(flat,)`` if it is no element of a strided view)."""
+        rest, index = flat, []
+        order = sorted(range(len(self.shape)), key=lambda d: -self.element_strides()[d])
+        found = dict.fromkeys(range(len(self.shape)), 0)
+        for d in order:
+            stride = self.element_strides()[d]
+            if stride and self.shape[d] > 1:
+                found[d] = min(rest // stride, self.shape[d] - 1)
+                rest -= found[d] * stride
+        index = [found[d] for d in range(len(self.shape))]
+        return tuple(index) if rest == 0 else (flat,)
+
+
+@dataclass(frozen=True)
+class ScalarArg:
+    """A scalar argument: a number (integers as Python ints), or SYMBOLIC (an indeterminate; floats, or int data)."""
+
+    name: str
+    dtype: str
+    value: "int | float | str" = SYMBOLIC
+
+
+@dataclass(frozen=True)
+class NullArg:
+    """A pointer that the launch passes as 0 (Triton's scratch pointers)."""
+
+    name: str = "null"
+
+
+Arg = Union[TensorArg, ScalarArg, NullArg]
+
+
+@dataclass(frozen=True)
+class Launch:
+    """Grid and block in CTAs and threads, arguments in parameter order, dynamic shared memory in bytes."""
+
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    args: tuple[Arg, ...]
+    dynamic_shared_bytes: int = 0
+    #: None: all CTAs; else the CTAs to execute
+    ctas: tuple[tuple[int, int, int], ...] | None = None
+
+    @property
+    def threads(self) -> int:
+        return self.block[0] * self.block[1] * self.block[2]
+
+    @property
+    def cta_count(self) -> int:
+        return self.grid[0] * self.grid[1] * self.grid[2]
+
+
+@dataclass
+class Buffer:
+    """A tensor argument in place: ``[address, address + bytes)``; ``input`` is None for OUT tensors."""
+
+    arg: TensorArg
+    number: int
+    address: int
+    input: Input | None
+    bytes: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.bytes = self.arg.storage * self.arg.element_bytes
+
+
+#: first address, and the least gap between two buffers; both well aligned
+ADDRESS_BASE = 1 << 40
+GUARD_BYTES = 1 << 20
+
+
+@dataclass
+class BoundLaunch:
+    """A launch with addresses and input ids; made once per comparison and given to both sides.
+
+    ``values[name]`` of a parameter: the address of a tensor, the Python int/float of a concrete scalar, or the term
+    id of a symbolic scalar (see ``scalar_ids``).
+    """
+
+    launch: Launch
+    arena: Arena
+    buffers: list[Buffer]
+    by_name: dict[str, Buffer]
+    scalar_ids: dict[str, int]
+    _starts: list[int]
+
+    def find(self, address: int) -> Buffer | None:
+        """The buffer an address points into, or None."""
+        i = bisect_right(self._starts, address) - 1
+        if i < 0:
+            return None
+        buffer = self.buffers[i]
+        return buffer if address < buffer.address + max(buffer.bytes, 1) else None
+
+    def nearest(self, address: int) -> Buffer | None:
+        """The buffer whose range is nearest to an address (for messages about out-of-bounds accesses)."""
+        if not self.buffers:
+            return None
+        return min(self.buffers, key=lambda b: max(b.address - address, address - (b.address + b.bytes - 1), 0))
+
+
+def bind(launch: Launch, arena: Arena) -> BoundLaunch:
+    """Give every tensor an address range and input ids, every symbolic scalar an id. Raises LaunchError."""
+    buffers: list[Buffer] = []
+    by_name: dict[str, Buffer] = {}
+    scalar_ids: dict[str, int] = {}
+    address = ADDRESS_BASE
+    for arg in launch.args:
+        if isinstance(arg, ScalarArg) and arg.value == SYMBOLIC:
+            if arg.name not in scalar_ids:
+                scalar_ids[arg.name] = -1 - arena.add_input(arg.name, 1, arg.dtype).base
+        if not isinstance(arg, TensorArg):
+            continue
+        if arg.name in by_name:
+            if by_name[arg.name].arg != arg:
+                raise LaunchError(f"two different tensor arguments are named {arg.name}")
+            continue
+        if arg.alias:
+            if arg.alias not in by_name:
+                raise LaunchError(f"argument {arg.name} is an alias of {arg.alias}, which is no earlier tensor argument")
+            by_name[arg.name] = by_name[arg.alias]
+            continue
+        symbolic = isinstance(arg.contents, str)
+        entry = arena.add_input(arg.name, arg.storage, arg.dtype) if symbolic and arg.role in (Role.IN, Role.INOUT) else None
+        buffer = Buffer(arg, len(buffers), address, entry)
+        buffers.append(buffer)
+        by_name[arg.name] = buffer
+        address += (buffer.bytes + GUARD_BYTES + 0xFFFF) & ~0xFFFF
+    return BoundLaunch(launch, arena, buffers, by_name, scalar_ids, [b.address for b in buffers])
+
+
+@dataclass(frozen=True)
+class Footprint:
+    """What one side wrote to one tensor: storage indices (int64, sorted, unique) and the term id of each."""
+
+    index: np.ndarray
+    ids: np.ndarray

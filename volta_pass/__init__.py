@@ -1,0 +1,1 @@
+"""volta_pass package."""
