@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from ptx_engine.findings import Finding, Severity, Site
+from ptx_engine.launch import TensorArg
 from ptx_engine.verdict import Explanation, Method, OutputVerdict, Status, Verdict, Witness
 
 #: names of comparisons
@@ -70,7 +71,8 @@ class KernelReport:
     agreement: list[str] = field(default_factory=list)
     toolchain: dict[str, str] = field(default_factory=dict)
     launch: dict[str, Any] = field(default_factory=dict)
-    #: tensor name -> shape, for messages (index of a storage index: see ``tensors`` of the launch)
+    #: tensor arguments by name: turn storage indices into indices for people; not part of the JSON
+    tensors: dict[str, TensorArg] = field(default_factory=dict, repr=False, compare=False)
     bundle: str = ""
     cached: bool = False
 
