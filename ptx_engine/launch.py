@@ -40,7 +40,8 @@ DTYPES: dict[str, tuple[int, bool]] = {
 class TensorArg:
     """A pointer argument. ``strides`` in elements (row-major contiguous if None); ``contents`` is SYMBOLIC or a concrete
     array of storage length for integer tensors (or floats to be fixed). ``alias`` names an earlier tensor argument whose
-    storage this pointer shares (an in-place call)."""
+    storage this pointer shares (an in-place call). ``extra_elements`` are addressable after the last element of the view
+    (a tensor that is a view into a larger allocation)."""
 
     name: str
     dtype: str
@@ -49,6 +50,7 @@ class TensorArg:
     strides: tuple[int, ...] | None = None
     contents: "str | np.ndarray" = SYMBOLIC
     alias: str = ""
+    extra_elements: int = 0
 
     def __post_init__(self) -> None:
         if self.dtype not in DTYPES:
@@ -82,8 +84,8 @@ class TensorArg:
     def storage(self) -> int:
         """Elements from the first to the last one addressed."""
         if any(extent == 0 for extent in self.shape):
-            return 0
-        return 1 + sum((extent - 1) * stride for extent, stride in zip(self.shape, self.element_strides()))
+            return self.extra_elements
+        return 1 + sum((extent - 1) * stride for extent, stride in zip(self.shape, self.element_strides())) + self.extra_elements
 
     def index_of(self, flat: int) -> tuple[int, ...]:
         """The multi-index of a storage index (the last one ``(flat,)`` if it is no element of a strided view)."""
