@@ -1,7 +1,8 @@
 """The PTX abstract syntax tree: values with spans; nothing here knows what an instruction means.
 
 Scopes stay nested (``Block``); ``syntax.resolve`` flattens a function and gives every register and
-label a unique name.
+label a unique name. The parser shares equal operands of a text, so that an operand's ``span`` stays
+``NO_SPAN``: an instruction's span and ``lexer.locate`` give the place.
 """
 
 from __future__ import annotations
@@ -69,11 +70,15 @@ class Vec:
 
 @dataclass(frozen=True, slots=True)
 class Mem:
-    """``[base + offset]``; ``base`` is a register, a name or an integer literal."""
+    """``[base + offset]``; ``base`` is a register, a name or an integer literal.
+
+    ``extra`` holds what follows a comma inside the brackets: tensor coordinates (``[%rd1, {%r1, %r2}]``), texture operands.
+    """
 
     base: "Operand"
     offset: int = 0
     span: Span = field(default=NO_SPAN, compare=False)
+    extra: tuple["Operand", ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +108,27 @@ class NameOffset:
 
 
 @dataclass(frozen=True, slots=True)
+class Subscript:
+    """``table[%r1+2]``: an element of a variable; ``index`` is None for a constant ``offset``, both count elements."""
+
+    name: str
+    index: "Operand | None"
+    offset: int = 0
+    span: Span = field(default=NO_SPAN, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class AddressOf:
+    """``generic(table)+4`` or ``0xFF00(table)`` in an initialiser: a generic address, and the byte of it that a mask selects."""
+
+    name: str
+    offset: int = 0
+    generic: bool = False
+    mask: int | None = None
+    span: Span = field(default=NO_SPAN, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Args:
     """``(a, b)``: the parenthesised lists of ``call``."""
 
@@ -110,7 +136,8 @@ class Args:
     span: Span = field(default=NO_SPAN, compare=False)
 
 
-Operand = Union[Reg, IntLit, FloatLit, Name, Vec, Mem, Pair, Not, NameOffset, Args]
+Operand = Union[Reg, IntLit, FloatLit, Name, Vec, Mem, Pair, Not, NameOffset, Subscript, Args]
+Initial = Union[int, FloatLit, Name, NameOffset, AddressOf]
 
 
 # --- statements ---------------------------------------------------------------------------------
@@ -144,31 +171,35 @@ class Label:
 
 @dataclass(frozen=True, slots=True)
 class RegDecl:
-    """``.reg .b32 %r<9>;`` -> type ``b32``, names ``("%r",)``, count 9; plain names have count None."""
+    """``.reg .b32 %r<9>;`` -> type ``b32``, names ``("%r",)``, count 9; plain names have count None; ``vector`` is 2 or 4 for ``.v4``."""
 
     type: str
     names: tuple[str, ...]
     count: int | None = None
     span: Span = field(default=NO_SPAN, compare=False)
+    vector: int = 1
 
 
 @dataclass(frozen=True, slots=True)
 class Variable:
     """A variable of any state space, at module or function level.
 
-    ``size`` is the total size in bytes (0 for an unsized ``extern`` array); ``initializer`` the values in
-    element order (ints, FloatLit, or Name/NameOffset for addresses), empty if there is none.
+    ``size`` is the total size in bytes (0 for an unsized ``extern`` array, whose shape begins with 0); ``initializer`` the
+    values in element order (ints, FloatLit, or Name/NameOffset/AddressOf for addresses), empty if there is none; elements after
+    the last one are zero. ``vector`` is 2, 4 or 8 for ``.v2``...; a ``tex`` variable and sampler fields (``Name("k=v")``) are opaque.
     """
 
-    space: str  # "global", "shared", "const", "local", "param"
+    space: str  # "global", "shared", "const", "local", "param", "tex"
     type: str
     name: str
     size: int
     align: int
     linkage: str = ""  # "extern", "visible", "weak", "common", ""
     shape: tuple[int, ...] = ()
-    initializer: tuple["int | FloatLit | Name | NameOffset", ...] = ()
+    initializer: tuple[Initial, ...] = ()
     span: Span = field(default=NO_SPAN, compare=False)
+    vector: int = 1
+    attributes: tuple[str, ...] = ()  # ".managed", ".unified(1,2)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,8 +210,8 @@ class LocDirective:
 
 @dataclass(frozen=True, slots=True)
 class Directive:
-    """Any other directive inside a body that carries no semantics here (``.pragma``), kept for printing; also
-    ``.branchtargets`` and ``.callprototype`` (name first)."""
+    """Any other directive that carries no semantics here (``.pragma``), kept for printing; also ``.branchtargets``,
+    ``.calltargets`` and ``.callprototype`` (name first), and at module level ``.alias`` (alias, aliasee)."""
 
     name: str
     arguments: tuple[str, ...] = ()
@@ -211,6 +242,8 @@ class Param:
     pointer_space: str = ""
     pointer_align: int = 0
     span: Span = field(default=NO_SPAN, compare=False)
+    space: str = "param"  # "reg" for a register parameter of a .func
+    vector: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,7 +262,10 @@ class Function:
 
 @dataclass(frozen=True, slots=True)
 class Module:
-    """A PTX text: version ``(8, 8)``, target ``("sm_80",)``, variables and functions in order, ``.file`` table."""
+    """A PTX text: version ``(8, 8)``, target ``("sm_80",)``, variables and functions in order, ``.file`` table.
+
+    ``source`` is the text it was parsed from (empty for a module made by hand); errors quote it.
+    """
 
     version: tuple[int, int]
     target: tuple[str, ...]
@@ -238,6 +274,8 @@ class Module:
     variables: tuple[Variable, ...]
     functions: tuple[Function, ...]
     name: str = field(default="", compare=False)
+    directives: tuple[Directive, ...] = ()
+    source: str = field(default="", compare=False, repr=False)
 
     def entries(self) -> tuple[Function, ...]:
         return tuple(f for f in self.functions if f.is_entry and f.body is not None)
@@ -248,7 +286,7 @@ class FlatFunction:
     """A function as the machine wants it: no scopes, no labels.
 
     ``instructions[i]`` is what pc ``i`` executes; ``labels[name]`` is the pc a (unique) label stands at; branch
-    operands are ``Name`` of such a label. ``registers`` maps every unique register name to its type.
+    operands are ``Name`` of such a label. ``registers`` maps every register that is used, by its unique name, to its type.
     ``variables`` holds function-level variables under unique names (operands refer to those).
     """
 
