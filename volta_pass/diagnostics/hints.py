@@ -1,0 +1,35 @@
+"""The next step: one sentence per kind of finding or mismatch."""
+
+from __future__ import annotations
+
+from ptx_engine.findings import Finding
+from ptx_engine.verdict import Explanation
+
+_FINDINGS = {
+    "data race": "order the two accesses: a barrier between them (bar.sync, __syncthreads(), tl.debug_barrier()), or another buffer",
+    "same-value write": "harmless only as long as both threads write the same value; let one thread write",
+    "deadlock": "let every thread that the barrier counts reach it, or lower its thread count",
+    "out of bounds": "mask the access: compare the index with the tensor's extent",
+    "misaligned": "align the address to the access width, or use a narrower access",
+    "uninitialised": "write the location before it is read, or give the masked load a value (other=0.0)",
+    "write to a read-only argument": 'write to another tensor, or declare its role "inout"',
+    "barrier misuse": "use one barrier id per set of waiting threads, with a count that is a multiple of the warp size",
+}
+
+_EXPLANATIONS = {
+    "missing": "terms are dropped: look at loop bounds, masks and the last tile",
+    "extra": "terms are added that the reference does not have: look for a load without a mask, or a loop that runs too far",
+    "changed": "the same inputs with other factors: look at constants, scales and operand order",
+    "diverges": "start at the first operation at which the two sides part, named above",
+    "footprint": "one side writes elements that the other does not: look at the store's mask and the grid",
+}
+
+
+def finding_hint(finding: Finding) -> str:
+    """What to do about a finding; empty where there is no general advice."""
+    return _FINDINGS.get(finding.kind, "")
+
+
+def explanation_hint(explanation: Explanation | None) -> str:
+    """What to look at for a mismatch; empty without an explanation."""
+    return _EXPLANATIONS.get(explanation.kind, "") if explanation is not None else ""

@@ -1,0 +1,90 @@
+"""A report as text: findings first, then what differs, who is to blame, what to do next."""
+
+from __future__ import annotations
+
+from ptx_engine.findings import Finding, Severity
+from ptx_engine.verdict import OutputVerdict, Status
+from volta_pass.diagnostics.findings import render_finding
+from volta_pass.diagnostics.header import labelled, title
+from volta_pass.diagnostics.hints import explanation_hint
+from volta_pass.diagnostics.mismatch import render_output
+from volta_pass.diagnostics.paint import Painter, printable
+from volta_pass.diagnostics.source import excerpt
+from volta_pass.kernel_report import OWN_SOURCE, Comparison, KernelReport
+
+#: groups of findings printed in full; the others are counted (all are in the JSON)
+_SHOWN_FINDINGS = 8
+
+
+def render(report: KernelReport, *, color: bool = False, ptx_name: str = "") -> str:
+    """Everything a person should read about a report, without a final newline.
+
+    ``ptx_name`` names the candidate's PTX file, for sites without a line of the user's source.
+    """
+    paint = Painter(color)
+    blocks = [render_finding(f, paint, report.kernel, ptx_name) for f in _ordered(report.findings)[:_SHOWN_FINDINGS]]
+    hidden = len(report.findings) - _SHOWN_FINDINGS
+    if hidden > 0:
+        blocks.append([f"  {hidden} more groups of findings; the JSON report has all of them"])
+    comparison = report.deciding
+    if comparison is not None and comparison.status is not Status.PROVED:
+        blocks.append(_comparison(report, comparison, paint))
+    blocks += [error.splitlines() for error in report.errors]
+    if not blocks:
+        blocks.append(_plain_answer(report, paint))
+    return "\n\n".join("\n".join(rows) for rows in blocks)
+
+
+def _ordered(findings: list[Finding]) -> list[Finding]:
+    """Errors before notes, otherwise as found."""
+    return sorted(findings, key=lambda finding: finding.severity is not Severity.ERROR)
+
+
+def _comparison(report: KernelReport, comparison: Comparison, paint: Painter) -> list[str]:
+    worst = _worst_outputs(comparison)
+    names = ", ".join(output.tensor for output in worst) or "the outputs"
+    refuted = comparison.status is Status.REFUTED
+    verb = "differs" if len(worst) == 1 else "differ"
+    against = "its own TTIR" if comparison.against == OWN_SOURCE else "the reference"
+    said = f"{names} {verb} from {against}" if refuted else f"{names} could not be proved equal to {against}"
+    tag = f"{comparison.status.value}, {comparison.verdict.method.value}" if refuted else comparison.status.value
+    rows = [title(paint, "error" if refuted else "warning", f"{report.kernel}: {said}", tag)]
+    if report.blame.user_loc:
+        rows += excerpt(report.blame.user_loc, paint, printable(report.blame.detail))
+    if report.configuration:
+        rows += labelled(paint, "config", printable(report.configuration_text()))
+    for output in worst:
+        rows += render_output(output, report.tensors, paint)
+    if comparison.verdict.reason:
+        rows += labelled(paint, "reason", printable(comparison.verdict.reason))
+    return rows + _next_steps(report, worst, paint)
+
+
+def _worst_outputs(comparison: Comparison) -> list[OutputVerdict]:
+    return [output for output in comparison.verdict.outputs if output.status is comparison.status]
+
+
+def _next_steps(report: KernelReport, outputs: list[OutputVerdict], paint: Painter) -> list[str]:
+    rows: list[str] = []
+    if report.blame.text:
+        party = f"{report.blame.party}: " if report.blame.party else ""
+        rows += labelled(paint, "blame", printable(party + report.blame.text))
+    for sentence in report.agreement:
+        rows += labelled(paint, "agree", printable(sentence))
+    hint = report.blame.help or next((explanation_hint(o.explanation) for o in outputs if o.explanation), "")
+    if hint:
+        rows += labelled(paint, "help", printable(hint))
+    if report.bundle:
+        rows += labelled(paint, "bundle", printable(report.bundle))
+    return rows
+
+
+def _plain_answer(report: KernelReport, paint: Painter) -> list[str]:
+    """One line for a report without findings or differences."""
+    if report.status is Status.PROVED:
+        said = f"{report.output_elements} outputs in {report.output_classes} classes equal the reference"
+        if report.deciding is None:
+            said = "no data race, deadlock or memory fault"
+        tag = f"proved, {report.method.value}" if report.deciding is not None else "clean"
+        return [title(paint, "ok", f"{report.kernel}: {said}", tag)]
+    return [title(paint, "warning", f"{report.kernel}: {report.reason or 'no verdict'}", report.status.value)]

@@ -1,0 +1,115 @@
+"""Reports of many kernels: the table at exit, and the JSON file. Bytes do not depend on timing, only on the reports' order."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import tempfile
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from ptx_engine.verdict import Status
+from volta_pass.diagnostics.paint import printable
+from volta_pass.kernel_report import KernelReport
+
+#: the version of the JSON file's layout
+FORMAT = 1
+
+#: exit codes of ``volta-pass check`` and ``run`` (design section 10)
+EXIT_CODES = {Status.PROVED: 0, Status.REFUTED: 1, Status.UNKNOWN: 3, Status.UNSUPPORTED: 4}
+#: from best to worst: a wrong kernel outweighs what could not be decided
+_RANK = (Status.PROVED, Status.UNSUPPORTED, Status.UNKNOWN, Status.REFUTED)
+_STYLES = {Status.PROVED: "green", Status.REFUTED: "bold red", Status.UNKNOWN: "yellow", Status.UNSUPPORTED: "yellow"}
+_ABBREVIATIONS = {"num_warps": "w", "num_stages": "s"}
+
+
+def worst_status(reports: Iterable[KernelReport]) -> Status:
+    """The worst verdict (refuted, then unknown, then unsupported); proved for no reports."""
+    return max((report.status for report in reports), key=_RANK.index, default=Status.PROVED)
+
+
+def short_configuration(report: KernelReport) -> str:
+    """``BLOCK_M=64 BLOCK_K=32 w4 s3`` and a note where not all CTAs ran."""
+    parts = []
+    for key, value in report.configuration.items():
+        parts.append(f"{_ABBREVIATIONS[key]}{value}" if key in _ABBREVIATIONS else f"{key}={value}")
+    if report.ctas_executed < report.ctas_total:
+        parts.append("(sampled CTAs)")
+    return " ".join(parts)
+
+
+def exit_table(reports: Sequence[KernelReport], *, width: int = 110, color: bool = False) -> str:
+    """The table of kernel, configuration, verdict, outputs, CTAs, findings and times, with the assumptions below it.
+
+    Fits ``width`` columns: below 100 the counts of outputs and classes and the compile time are left out.
+    """
+    narrow = width < 100
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    table.add_column("kernel", overflow="fold")
+    table.add_column("configuration", overflow="fold", ratio=1)
+    table.add_column("verdict", no_wrap=True)
+    for name in _number_columns(narrow):
+        table.add_column(name, justify="right", no_wrap=True)
+    for report in reports:
+        verdict = Text(report.verdict + (" (cached)" if report.cached else ""), style=_STYLES[report.status])
+        name, configuration = Text(printable(report.kernel)), Text(printable(short_configuration(report)))
+        table.add_row(name, configuration, verdict, *_numbers(report, narrow))
+    stream = io.StringIO()
+    console = Console(file=stream, width=width, force_terminal=color, color_system="standard" if color else None, highlight=False)
+    console.print(table)
+    console.print(Text(_assumption_line(reports)))
+    return "\n".join(line.rstrip() for line in stream.getvalue().splitlines()) + "\n"
+
+
+def _number_columns(narrow: bool) -> list[str]:
+    return ["CTAs", "findings", "validate"] if narrow else ["outputs", "classes", "CTAs", "findings", "compile", "validate"]
+
+
+def _numbers(report: KernelReport, narrow: bool) -> list[str]:
+    ctas, findings = f"{report.ctas_executed}/{report.ctas_total}", str(len(report.findings))
+    validate = f"{report.validate_s:.2f} s"
+    if narrow:
+        return [ctas, findings, validate]
+    proved = report.status is Status.PROVED
+    classes = str(report.output_classes) if proved and report.deciding else "-"
+    outputs = str(report.output_elements) if report.deciding else "-"
+    return [outputs, classes, ctas, findings, f"{report.compile_s:.2f} s" if report.compile_s else "-", validate]
+
+
+def _assumption_line(reports: Sequence[KernelReport]) -> str:
+    """Every assumption once, with the number of kernels that lean on it where not all do."""
+    counts: dict[str, int] = {}
+    for report in reports:
+        for name in dict.fromkeys(report.assumptions):
+            counts[name] = counts.get(name, 0) + 1
+    said = [name if n == len(reports) else f"{name} ({n} of {len(reports)})" for name, n in counts.items()]
+    return "assumptions: " + ("; ".join(map(printable, said)) if said else "none recorded")
+
+
+def report_document(reports: Sequence[KernelReport]) -> dict[str, object]:
+    """The JSON file's content: layout version, the worst verdict and every report."""
+    return {"format": FORMAT, "verdict": worst_status(reports).value, "kernels": [report.to_json() for report in reports]}
+
+
+def write_json(reports: Sequence[KernelReport], path: "str | Path") -> None:
+    """Write the reports to a file, whole or not at all. Raises OSError."""
+    target = Path(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    text = json.dumps(report_document(reports), indent=2) + "\n"
+    handle, name = tempfile.mkstemp(prefix=target.name + ".", suffix=".part", dir=target.parent)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.chmod(name, 0o644)
+        os.replace(name, target)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(name)
+        raise

@@ -1,0 +1,7 @@
+"""Launch specs: TOML text -> ``Spec`` with a typed launch for each side."""
+
+from volta_pass.spec.model import SideKind, SideSpec, Spec
+from volta_pass.spec.reader import parse_spec, read_spec
+from volta_pass.spec.structure import SpecError
+
+__all__ = ["SideKind", "SideSpec", "Spec", "SpecError", "parse_spec", "read_spec"]

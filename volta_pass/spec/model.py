@@ -1,0 +1,56 @@
+"""A launch spec after reading: two sides with their launches, what is compared, and where each part stands in the file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+
+from ptx_engine.errors import Span
+from ptx_engine.launch import Launch
+
+Constexpr = int | float | bool | str
+
+
+class SideKind(Enum):
+    """What a side is made of; TRITON and PYTHON name code that is imported only when allowed."""
+
+    PTX = "ptx"
+    CUDA = "cuda"
+    TRITON = "triton"
+    PYTHON = "python"
+
+
+@dataclass(frozen=True)
+class SideSpec:
+    """One side: what it is, and its launch with this side's own argument order and overrides."""
+
+    side: str  # "reference" or "candidate"
+    kind: SideKind
+    #: path of a file (resolved), or "module:name"
+    source: str
+    launch: Launch
+    entry: str | None = None
+    constexprs: dict[str, Constexpr] = field(default_factory=dict)
+    options: dict[str, Constexpr] = field(default_factory=dict)
+    target: str = "cuda:80"
+    span: Span = field(default=Span(1), compare=False)
+    source_line: str = field(default="", compare=False)
+
+    @property
+    def runs_code(self) -> bool:
+        """True if this side imports Python named by the spec."""
+        return self.kind in (SideKind.TRITON, SideKind.PYTHON)
+
+
+@dataclass(frozen=True)
+class Spec:
+    """A comparison (or, without a reference, a check of order and memory only)."""
+
+    path: Path
+    candidate: SideSpec
+    reference: SideSpec | None
+    outputs: tuple[str, ...]
+    auxiliary: tuple[str, ...]
+    externs: dict[str, str] = field(default_factory=dict)
+    globals: dict[str, "int | float | list[int | float]"] = field(default_factory=dict)

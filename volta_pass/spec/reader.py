@@ -1,0 +1,108 @@
+"""Reads a launch spec (TOML) into a ``Spec``: every error says file, line, key and what to write instead.
+
+Per side, any [launch] key may be given in the side's table (``grid = ...`` or ``launch.grid = ...``), and ``args`` may
+hold names (this side's parameter order), tables that override keys of an argument, or both. A list of tables only keeps
+the order of [[args]].
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from ptx_engine.errors import UnsupportedError
+from volta_pass.spec.lines import LineTable, locate_keys
+from volta_pass.spec.model import SideKind, Spec
+from volta_pass.spec.schema import SCHEMA
+from volta_pass.spec.sides import SideReader
+from volta_pass.spec.structure import SpecError, check_structure, spec_error, suggestion
+
+#: operators an extern device function may stand for
+EXTERN_OPERATORS = (
+    "exp", "exp2", "log", "log2", "sqrt", "rsqrt", "rcp", "tanh", "sin", "cos", "erf", "abs", "floor", "ceil", "max", "min", "pow", "fma",
+)  # fmt: skip
+
+
+def read_spec(path: "str | Path") -> Spec:
+    """The spec in a file. Raises SpecError (bad input) or UnsupportedError (a feature that is not there yet)."""
+    place = Path(path)
+    return parse_spec(_read_text(place), place)
+
+
+def parse_spec(text: str, path: Path) -> Spec:
+    """The spec in a TOML text; relative paths in it start at ``path``'s folder. Raises as ``read_spec``."""
+    table = locate_keys(text, str(path))
+    data = _parse_toml(text, table)
+    check_structure(data, SCHEMA, table)
+    _refuse_duplicates(data, table)
+    _refuse_tensormaps(data, table)
+    sides = SideReader(data, table, path.parent)
+    reference = sides.read("reference") if "reference" in data else None
+    candidate = sides.read("candidate")
+    if candidate.kind is SideKind.PYTHON:
+        raise spec_error(table, ("candidate", "python"), "a candidate must be a kernel", "give ptx or triton; python is for references")
+    return Spec(
+        path, candidate, reference, _outputs(data, table), tuple(a["name"] for a in data["args"] if a.get("role") == "aux"),
+        _externs(data, table), data.get("globals", {}),
+    )  # fmt: skip
+
+
+def _read_text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise SpecError(f"{path} is not UTF-8 text: {error.reason} at byte {error.start}", hint="a spec is a TOML file") from None
+    except OSError as error:
+        raise SpecError(f"cannot read {path}: {error.strerror or error}", hint="give the path of a launch spec (TOML)") from None
+
+
+def _parse_toml(text: str, table: LineTable) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        message = str(error) or "nested too deeply"
+        found = re.search(r"\(at line (\d+), column (\d+)\)", message)
+        line, col = (int(found[1]), int(found[2])) if found else (max(1, len(table.lines)), 1)
+        table.places[("",)] = (min(line, max(1, len(table.lines))), col)
+        raise spec_error(table, ("",), "not TOML: " + re.sub(r" \(at .*\)$", "", message)) from None
+
+
+def _refuse_duplicates(data: dict[str, Any], table: LineTable) -> None:
+    seen: set[str] = set()
+    for i, arg in enumerate(data["args"]):
+        if arg["name"] in seen:
+            raise spec_error(table, ("args", i, "name"), f"two arguments are named {arg['name']!r}", "give each argument its own name")
+        seen.add(arg["name"])
+
+
+def _refuse_tensormaps(data: dict[str, Any], table: LineTable) -> None:
+    for i, arg in enumerate(data["args"]):
+        if arg["kind"] == "tensormap":
+            raise UnsupportedError(
+                f"argument {arg['name']}: tensor maps (TMA) are not modelled", span=table.span(("args", i, "kind")), feature="tensormap"
+            )
+
+
+def _outputs(data: dict[str, Any], table: LineTable) -> tuple[str, ...]:
+    """The tensors to compare: those named, else every tensor a kernel may write that is not auxiliary."""
+    tensors = {a["name"]: a for a in data["args"] if a["kind"] == "tensor"}
+    named = data.get("compare", {}).get("outputs")
+    if named is None:
+        return tuple(name for name, a in tensors.items() if a.get("role", "inout") in ("out", "inout"))
+    for name in named:
+        if name not in tensors:
+            raise spec_error(table, ("compare", "outputs"), f"{name!r} is no tensor of [[args]]", suggestion(name, list(tensors)))
+        if tensors[name].get("role") == "in":
+            raise spec_error(table, ("compare", "outputs"), f'{name!r} has role "in": it is never written', 'give it role = "out"')
+    return tuple(dict.fromkeys(named))
+
+
+def _externs(data: dict[str, Any], table: LineTable) -> dict[str, str]:
+    externs: dict[str, str] = data.get("externs", {})
+    for name, operator in externs.items():
+        if operator not in EXTERN_OPERATORS:
+            message = f"extern {name}: {operator!r} is no operator"
+            raise spec_error(table, ("externs", name), message, suggestion(operator, list(EXTERN_OPERATORS)))
+    return externs
