@@ -1,0 +1,149 @@
+"""What is to be validated: one kernel in one configuration at one launch, its references, and what it may cost."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+
+from ptx_engine.errors import LaunchError
+from ptx_engine.launch import Launch, NullArg, ScalarArg, TensorArg
+
+DECIDE_MODES = ("exact", "fingerprint")
+
+#: seconds that one validation may take unless told otherwise: a build must not hang
+DEFAULT_SECONDS = 120.0
+
+
+@dataclass(frozen=True)
+class Options:
+    """Budgets and modes. ``max_ctas``: None is all CTAs, else a sample of at most so many (corners and edges first)."""
+
+    seconds: float | None = DEFAULT_SECONDS
+    max_ctas: int | None = None
+    decide: Literal["exact", "fingerprint"] = "exact"
+    seed: int = 0
+
+    @staticmethod
+    def from_environment(environ: Mapping[str, str] | None = None) -> "Options":
+        """``VOLTA_SECONDS`` (0: no limit), ``VOLTA_CTAS`` ("all" or a number), ``VOLTA_DECIDE``. Raises LaunchError on others."""
+        env = os.environ if environ is None else environ
+        seconds = _number(env, "VOLTA_SECONDS", DEFAULT_SECONDS)
+        ctas = env.get("VOLTA_CTAS", "all")
+        decide = env.get("VOLTA_DECIDE", "exact")
+        if decide not in DECIDE_MODES:
+            raise LaunchError(f"VOLTA_DECIDE={decide!r}", hint="one of " + ", ".join(DECIDE_MODES))
+        max_ctas = None if ctas == "all" else int(_number(env, "VOLTA_CTAS", 0))
+        if max_ctas is not None and max_ctas < 1:
+            raise LaunchError(f"VOLTA_CTAS={ctas!r}", hint='"all" or a number of at least 1')
+        return Options(seconds or None, max_ctas, decide)  # type: ignore[arg-type]
+
+
+def _number(env: Mapping[str, str], name: str, default: float) -> float:
+    text = env.get(name, "")
+    if not text:
+        return default
+    try:
+        return float(text)
+    except ValueError:
+        raise LaunchError(f"{name}={text!r} is no number") from None
+
+
+@dataclass(frozen=True)
+class TtirReference:
+    """TTIR in generic form as a reference; ``launch`` has its own grid, its arguments are named as the candidate's."""
+
+    text: str
+    launch: Launch
+    label: str
+
+    def identity(self) -> str:
+        """A text that determines the reference, for cache keys."""
+        return self.text + str(launch_to_json(self.launch))
+
+
+@dataclass(frozen=True)
+class FunctionReference:
+    """A Python function over symbolic tensors; ``parameters`` maps its parameters to launch arguments."""
+
+    fn: Callable[..., Any]
+    parameters: Mapping[str, str]
+    outputs: tuple[str, ...]
+    label: str
+
+    def identity(self) -> str:
+        """The function's code and what it closes over, for cache keys."""
+        code = self.fn.__code__ if hasattr(self.fn, "__code__") else None
+        if code is None:
+            return self.label + repr(self.fn)
+        cells = [repr(cell.cell_contents) for cell in (self.fn.__closure__ or ())]
+        return self.label + code.co_code.hex() + repr((code.co_names, [c for c in code.co_consts if not hasattr(c, "co_code")], cells))
+
+
+Reference = TtirReference | FunctionReference
+
+
+@dataclass(frozen=True)
+class ValidationJob:
+    """One validation. ``source`` is the kernel's own TTIR in generic form, or None; ``reference`` the cached one, or None.
+
+    ``contents`` gives, per integer tensor argument, a function that returns its elements in storage order: used only
+    where the kernel cannot be executed without them. ``constants`` are compile-time values that a reference function
+    may ask for by name.
+    """
+
+    kernel: str
+    ptx: str
+    launch: Launch
+    entry: str = ""
+    configuration: Mapping[str, Any] = field(default_factory=dict)
+    target: str = ""
+    source: str | None = None
+    reference: Reference | None = None
+    contents: Mapping[str, Callable[[], np.ndarray]] = field(default_factory=dict)
+    constants: Mapping[str, Any] = field(default_factory=dict)
+    toolchain: Mapping[str, str] = field(default_factory=dict)
+    options: Options = field(default_factory=Options)
+
+
+def launch_to_json(launch: Launch) -> dict[str, Any]:
+    """A launch as JSON values, in the vocabulary of launch specs; concrete contents by their digest."""
+    return {
+        "grid": list(launch.grid),
+        "block": list(launch.block),
+        "ctas": "all" if launch.ctas is None else [list(c) for c in launch.ctas],
+        "dynamic_shared_bytes": launch.dynamic_shared_bytes,
+        "args": [_arg_to_json(arg) for arg in launch.args],
+    }
+
+
+def _arg_to_json(arg: TensorArg | ScalarArg | NullArg) -> dict[str, Any]:
+    if isinstance(arg, NullArg):
+        return {"name": arg.name, "kind": "null"}
+    if isinstance(arg, ScalarArg):
+        return {"name": arg.name, "kind": "scalar", "dtype": arg.dtype, "value": arg.value}
+    row: dict[str, Any] = {
+        "name": arg.name,
+        "kind": "tensor",
+        "dtype": arg.dtype,
+        "shape": list(arg.shape),
+        "strides": list(arg.element_strides()),
+        "role": arg.role.value,
+        "contents": arg.contents if isinstance(arg.contents, str) else contents_digest(arg.contents),
+    }
+    if arg.alias:
+        row["alias"] = arg.alias
+    if arg.extra_elements:
+        row["extra_elements"] = arg.extra_elements
+    return row
+
+
+def contents_digest(contents: np.ndarray) -> str:
+    """``sha256:...`` over element type, shape and bytes."""
+    hashed = hashlib.sha256(f"{contents.dtype}{contents.shape}".encode())
+    hashed.update(np.ascontiguousarray(contents).tobytes())
+    return "sha256:" + hashed.hexdigest()

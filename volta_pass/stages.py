@@ -1,0 +1,114 @@
+"""The stages of one validation, each timed: bind, parse, execute, evaluate a reference, decide.
+
+The engine and the references are imported when a stage runs, so that importing this module costs nothing.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ptx_engine.findings import Finding
+from ptx_engine.launch import BoundLaunch, Footprint, Launch, bind
+from ptx_engine.terms.arena import Arena
+from ptx_engine.verdict import Verdict
+from volta_pass.cta_sample import choose_ctas
+from volta_pass.job import FunctionReference, Options, TtirReference
+
+if TYPE_CHECKING:
+    from ptx_engine.machine import Execution
+
+
+@dataclass
+class Evaluated:
+    """A reference's outputs, and what its own evaluation found (accesses out of bounds, ...)."""
+
+    footprints: dict[str, Footprint]
+    findings: list[Finding] = field(default_factory=list)
+
+
+class Stages:
+    """One comparison's arena and bound launch, and the seconds each stage took."""
+
+    def __init__(self, launch: Launch, options: Options) -> None:
+        self.options = options
+        self.seconds: dict[str, float] = {}
+        self.started_s = time.perf_counter()
+        self.arena = Arena()
+        self.launch = replace(launch, ctas=choose_ctas(launch.grid, options.max_ctas, options.seed))
+        self.bound: BoundLaunch = bind(self.launch, self.arena)
+
+    @contextmanager
+    def timed(self, stage: str) -> Iterator[None]:
+        """Add the seconds spent inside to a stage's."""
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[stage] = self.seconds.get(stage, 0.0) + time.perf_counter() - start
+
+    def seconds_left(self) -> float | None:
+        """What remains of the budget, never less than a tick; None without a limit."""
+        if self.options.seconds is None:
+            return None
+        return max(1e-3, self.options.seconds - (time.perf_counter() - self.started_s))
+
+    def candidate(self, ptx: str, entry: str) -> Execution:
+        """Parse and execute the PTX. Raises PtxError."""
+        from ptx_engine.machine import execute
+        from ptx_engine.syntax import parse
+
+        with self.timed("parse"):
+            module = parse(ptx)
+        with self.timed("execute"):
+            execution = execute(module, entry, self.bound)
+        return execution
+
+    def source(self, text: str, launch: Launch | None = None, stage: str = "source") -> Evaluated:
+        """Evaluate TTIR (generic form), under another grid and argument order where ``launch`` is given. Raises PtxError."""
+        from volta_pass.references.ttir import evaluate, load_ttir
+
+        with self.timed(stage):
+            bound = self.bound if launch is None else self.rebound(launch)
+            return Evaluated(evaluate(load_ttir(text), bound))
+
+    def rebound(self, launch: Launch) -> BoundLaunch:
+        """The same buffers and inputs under another configuration's grid and block."""
+        ctas = choose_ctas(launch.grid, self.options.max_ctas, self.options.seed)
+        return replace(self.bound, launch=replace(launch, ctas=ctas))
+
+    def function(self, reference: FunctionReference, constants: Mapping[str, Any]) -> Evaluated:
+        """Evaluate a Python function over symbolic tensors. Raises PtxError."""
+        from volta_pass.references.tensor import tensor_reference
+
+        with self.timed("reference"):
+            return Evaluated(tensor_reference(reference, self.bound, constants))
+
+    def reference(self, reference: TtirReference | FunctionReference, constants: Mapping[str, Any]) -> Evaluated:
+        """Evaluate a cached reference of either kind. Raises PtxError."""
+        if isinstance(reference, TtirReference):
+            return self.source(reference.text, reference.launch, "reference")
+        return self.function(reference, constants)
+
+    def decide(self, reference: Mapping[str, Footprint], candidate: Mapping[str, Footprint]) -> Verdict:
+        """Compare two sides' outputs. Raises PtxError."""
+        from ptx_engine.decide import decide
+
+        with self.timed("decide"):
+            return decide(self.arena, dict(reference), dict(candidate), launch=self.bound)
+
+
+def restrict(reference: Mapping[str, Footprint], candidate: Mapping[str, Footprint]) -> tuple[dict[str, Footprint], dict[str, Footprint]]:
+    """Both sides cut down to the elements that both wrote: what can be compared where CTAs were sampled."""
+    left, right = {}, {}
+    for name in sorted(reference.keys() & candidate.keys()):
+        _, at_left, at_right = np.intersect1d(reference[name].index, candidate[name].index, return_indices=True)
+        if len(at_left):
+            left[name] = Footprint(reference[name].index[at_left], reference[name].ids[at_left])
+            right[name] = Footprint(candidate[name].index[at_right], candidate[name].ids[at_right])
+    return left, right
