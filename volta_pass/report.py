@@ -113,3 +113,10 @@ def write_json(reports: Sequence[KernelReport], path: "str | Path") -> None:
         with contextlib.suppress(OSError):
             os.unlink(name)
         raise
+
+
+def summary_line(report: KernelReport) -> str:
+    """One line under a diagnostic: verdict, coverage, cost, assumptions."""
+    ctas = f"{report.ctas_executed} of {report.ctas_total} CTAs"
+    seconds = f"{report.validate_s:.2f} s, {report.instructions} thread-instructions, peak {report.peak_mib:.0f} MiB"
+    return f"{report.verdict}: {ctas}, {seconds}\n{_assumption_line([report])}"

@@ -1,0 +1,25 @@
+"""What a check may do and how much it may cost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ptx_engine.machine import Budget
+
+
+@dataclass(frozen=True)
+class CheckOptions:
+    """``allow_code``: Python and Triton code named by the spec may be imported. None: the engine's default budget."""
+
+    allow_code: bool = False
+    budget_seconds: float | None = None
+    budget_instructions: int | None = None
+
+    def budget(self) -> Budget:
+        """The machine's budget for one side."""
+        from ptx_engine.machine import Budget
+
+        given = {"seconds": self.budget_seconds, "instructions": self.budget_instructions}
+        return Budget(**{key: value for key, value in given.items() if value is not None})  # type: ignore[arg-type]

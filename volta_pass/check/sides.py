@@ -1,0 +1,98 @@
+"""Sides made ready to run: PTX is parsed and matched with its launch, code is imported and compiled, then evaluated."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ptx_engine.errors import UnsupportedError
+from ptx_engine.findings import Finding
+from ptx_engine.launch import BoundLaunch, Footprint, Launch
+from ptx_engine.syntax.ast import Module
+from volta_pass.check.entry import check_arguments, find_entry
+from volta_pass.check.options import CheckOptions
+from volta_pass.spec import SideKind, SideSpec, Spec, SpecError
+
+
+@dataclass
+class SideRun:
+    """What one side wrote and did. ``ctas`` is (executed, total)."""
+
+    footprints: dict[str, Footprint]
+    findings: list[Finding] = field(default_factory=list)
+    ctas: tuple[int, int] = (0, 0)
+    instructions: int = 0
+    seconds: dict[str, float] = field(default_factory=dict)
+    assumptions: list[str] = field(default_factory=list)
+
+
+@dataclass
+class ReadySide:
+    """A side that can run on a bound launch. ``kernel`` names it; ``ptx_name`` is the PTX file of its sites."""
+
+    side: SideSpec
+    kernel: str
+    launch: Launch
+    run: Callable[[BoundLaunch], SideRun]
+    seconds: dict[str, float]
+    ptx_name: str = ""
+    toolchain: dict[str, str] = field(default_factory=dict)
+    #: the tile program of a Triton candidate: its reference where the spec has none
+    own_source: ReadySide | None = None
+
+
+def ready_side(side: SideSpec, spec: Spec, options: CheckOptions) -> ReadySide:
+    """A side, parsed or compiled. Raises SpecError, ParseError, UnsupportedError."""
+    if side.runs_code and not options.allow_code:
+        raise SpecError(
+            f"[{side.side}] names code to import: {side.kind.value} = {side.source!r}", span=side.span, source_line=side.source_line,
+            hint="pass --allow-code if you trust this spec",
+        )  # fmt: skip
+    if side.kind is SideKind.CUDA:
+        raise UnsupportedError(
+            "CUDA C sides need a CUDA compiler (the `cuda` extra), which this version does not drive", span=side.span,
+            feature="cuda", source_line=side.source_line, hint="compile it first (nvcc --ptx) and give ptx = ...",
+        )  # fmt: skip
+    if side.kind is SideKind.PTX:
+        return ready_ptx(side, read_text(side), spec, options)
+    from volta_pass.check import code
+
+    return code.ready_triton(side, spec, options) if side.kind is SideKind.TRITON else code.ready_python(side, spec)
+
+
+def read_text(side: SideSpec) -> str:
+    """A side's file. Raises SpecError."""
+    try:
+        return Path(side.source).read_text(encoding="utf-8", errors="replace")
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise SpecError(
+            f"[{side.side}] cannot read {side.source}: {reason}", span=side.span, source_line=side.source_line,
+            hint="paths are relative to the spec file",
+        ) from None  # fmt: skip
+
+
+def ready_ptx(side: SideSpec, text: str, spec: Spec, options: CheckOptions, ptx_name: str = "") -> ReadySide:
+    """A PTX side. Raises ParseError with the file's name, SpecError where launch and entry do not fit."""
+    from ptx_engine.syntax import parse
+
+    name = ptx_name or side.source
+    start = time.perf_counter()
+    module = parse(text, name)
+    entry = find_entry(module, side)
+    check_arguments(entry, side)
+    seconds = {"parse": time.perf_counter() - start}
+
+    def run(bound: BoundLaunch) -> SideRun:
+        return _execute(module, entry.name, bound, spec, options)
+
+    return ReadySide(side, entry.name, side.launch, run, seconds, name)
+
+
+def _execute(module: Module, entry: str, bound: BoundLaunch, spec: Spec, options: CheckOptions) -> SideRun:
+    from ptx_engine.machine import execute
+
+    done = execute(module, entry, bound, budget=options.budget(), externs=spec.externs, module_values=spec.globals)
+    return SideRun(done.footprints, done.findings, (done.ctas_executed, done.ctas_total), done.instructions, done.seconds, done.assumptions)

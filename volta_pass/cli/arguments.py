@@ -1,0 +1,102 @@
+"""The commands and their arguments. A command's module is imported when it runs: ``volta-pass --help`` stays quick."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+_EXIT_CODES = "exit codes: 0 proved and clean, 1 refuted or racy, 2 bad input, 3 unknown, 4 unsupported"
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The parser; ``command_function`` of its result runs the command."""
+    parser = argparse.ArgumentParser(prog="volta-pass", description="Translation validation of GPU kernels.", epilog=_EXIT_CODES)
+    parser.add_argument("--version", action="version", version=_version())
+    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    for add in (_add_check, _add_race, _add_run, _add_demo, _add_bench, _add_doctor):
+        add(commands)
+    return parser
+
+
+def _version() -> str:
+    from volta_pass.doctor import own_version
+
+    return f"volta-pass {own_version()}"
+
+
+def _command(module: str) -> Callable[[argparse.Namespace], int]:
+    def run(args: argparse.Namespace) -> int:
+        function: Callable[[argparse.Namespace], int] = importlib.import_module(f"volta_pass.cli.{module}").command
+        return function(args)
+
+    return run
+
+
+def _add(commands: Any, name: str, help_text: str, *, json: bool = True) -> argparse.ArgumentParser:
+    parser: argparse.ArgumentParser = commands.add_parser(name, help=help_text, description=help_text, epilog=_EXIT_CODES)
+    parser.set_defaults(command_function=_command(name))
+    parser.add_argument("--no-color", action="store_true", help="no colours (NO_COLOR does the same)")
+    if json:
+        parser.add_argument("--json", action="store_true", help="print the result as JSON")
+    return parser
+
+
+def _add_check_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--allow-code", action="store_true", help="import Python and Triton code that the spec names")
+    parser.add_argument("--budget-seconds", type=_positive_float, metavar="S", help="stop each side after this time: unknown")
+    parser.add_argument("--budget-instructions", type=_positive_int, metavar="N", help="stop each side after N thread-instructions")
+
+
+def _add_check(commands: Any) -> None:
+    parser = _add(commands, "check", "Compare the two kernels of a launch spec, or check one for races and memory faults.")
+    parser.add_argument("spec", metavar="SPEC", help="a launch spec (TOML)")
+    _add_check_options(parser)
+
+
+def _add_race(commands: Any) -> None:
+    parser = _add(commands, "race", "Look for races, deadlocks and memory faults in a PTX kernel.")
+    parser.add_argument("kernel", metavar="KERNEL.ptx", help="a PTX file")
+    parser.add_argument("--spec", required=True, metavar="SPEC", help="a launch spec; its [candidate] is replaced by KERNEL.ptx")
+    _add_check_options(parser)
+
+
+def _add_run(commands: Any) -> None:
+    parser = _add(commands, "run", "Run a Python program with validation on; exit code: its worst verdict.", json=False)
+    parser.add_argument("--target", default=None, metavar="cuda:80", help="compile for this target and run without a GPU")
+    parser.add_argument("--mode", choices=("1", "warn", "strict"), default=None, help="VOLTA_VALIDATE (default: 1)")
+    parser.add_argument("--report", default=None, metavar="FILE.json", help="write the reports there (VOLTA_REPORT)")
+    parser.add_argument("-m", dest="module", action="store_true", help="PROGRAM is a module name, as in python -m")
+    parser.add_argument("program", metavar="PROGRAM", help="a Python file")
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, metavar="...", help="the program's own arguments")
+
+
+def _add_demo(commands: Any) -> None:
+    parser = _add(
+        commands, "demo", "Validate an autotuned matmul with a wrong configuration, and a flash attention. No GPU needed.", json=False
+    )
+    parser.add_argument("--target", default="cuda:80", metavar="cuda:80", help="the target to compile for")
+
+
+def _add_bench(commands: Any) -> None:
+    parser = _add(commands, "bench", "Measure, and compare with the targets.")
+    parser.add_argument("name", choices=("triton",), metavar="NAME", help="triton: validation time over Triton's compile time")
+
+
+def _add_doctor(commands: Any) -> None:
+    _add(commands, "doctor", "Show what is installed, what will be validated, and why not.")
+
+
+def _positive_float(text: str) -> float:
+    value = float(text)
+    if not 0 < value < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text} is not a positive number of seconds")
+    return value
+
+
+def _positive_int(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"{text} is not a positive number")
+    return value

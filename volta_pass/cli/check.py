@@ -1,0 +1,33 @@
+"""``volta-pass check SPEC`` and its output, shared with ``race``."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+
+from volta_pass.check import CheckOptions, check_file
+from volta_pass.diagnostics import render, wants_color
+from volta_pass.kernel_report import KernelReport
+from volta_pass.report import EXIT_CODES, summary_line
+
+
+def command(args: argparse.Namespace) -> int:
+    """Check a spec; the exit code is the verdict."""
+    return show(check_file(args.spec, check_options(args)), args)
+
+
+def check_options(args: argparse.Namespace) -> CheckOptions:
+    """The options given on the command line."""
+    return CheckOptions(args.allow_code, args.budget_seconds, args.budget_instructions)
+
+
+def show(report: KernelReport, args: argparse.Namespace) -> int:
+    """Print a report as text or JSON; its exit code."""
+    if args.json:
+        print(json.dumps(report.to_json(), indent=2))
+    else:
+        color = not args.no_color and wants_color(sys.stdout)
+        print(render(report, color=color))
+        print(summary_line(report))
+    return EXIT_CODES[report.status]

@@ -1,0 +1,89 @@
+"""The edge of the program: arguments in, exit code out. The only place that catches everything.
+
+Exit codes: 0 proved and clean, 1 refuted or racy, 2 bad input, 3 unknown, 4 unsupported, 70 a defect of ours, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+
+from ptx_engine.errors import BudgetError, InternalError, NotStructuredError, PtxError, UnsupportedError
+from volta_pass.cli.arguments import build_parser
+from volta_pass.diagnostics.paint import printable
+from volta_pass.environment import environment_errors, environment_warnings
+
+BAD_INPUT, UNKNOWN, UNSUPPORTED, DEFECT, INTERRUPTED = 2, 3, 4, 70, 130
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; the exit code. Usage errors leave through argparse with code 2."""
+    parser = build_parser()
+    args = parser.parse_args(argv)
+    return guarded(lambda: _dispatch(args.command_function, args))
+
+
+def _dispatch(command: Callable[..., int], args: object) -> int:
+    problems = environment_errors(os.environ)
+    if problems:
+        return _complain("error", "; ".join(problems), "unset the variable or give it such a value")
+    for warning in environment_warnings(os.environ):
+        print(f"warning: {warning}", file=sys.stderr)
+    return command(args)
+
+
+def guarded(step: Callable[[], int]) -> int:
+    """Run a command and turn what it raises into a message and an exit code; no traceback unless VOLTA_DEBUG=1."""
+    try:
+        code = step()
+        sys.stdout.flush()
+        return code
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return INTERRUPTED
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what is left in the buffer has no reader
+        return 0
+    except InternalError as error:
+        return _defect(error)
+    except PtxError as error:
+        print(printable_lines(error.render()), file=sys.stderr)
+        return _code_of(error)
+    except Exception as error:
+        return _defect(error)
+
+
+def _code_of(error: PtxError) -> int:
+    if isinstance(error, (UnsupportedError, NotStructuredError)):
+        return UNSUPPORTED
+    return UNKNOWN if isinstance(error, BudgetError) else BAD_INPUT
+
+
+def printable_lines(text: str) -> str:
+    """Every line made safe for a terminal."""
+    return "\n".join(printable(line) for line in text.split("\n"))
+
+
+def _complain(kind: str, message: str, hint: str) -> int:
+    print(f"{kind}: {printable(message)}\n  help: {hint}", file=sys.stderr)
+    return BAD_INPUT
+
+
+def _defect(error: Exception) -> int:
+    """The text of a bug report: what happened, where in our code, with which versions."""
+    from volta_pass.doctor import version_line
+
+    if os.environ.get("VOLTA_DEBUG") == "1":
+        traceback.print_exc()
+    frames = traceback.extract_tb(error.__traceback__)
+    where = f"{os.path.basename(frames[-1].filename)}:{frames[-1].lineno} in {frames[-1].name}" if frames else "unknown"
+    message = error.render() if isinstance(error, PtxError) else f"{type(error).__name__}: {error}"
+    print(
+        f"internal error: this is a defect of volta-pass, not of your kernel\n  what     {printable_lines(message)}\n  where    {where}\n"
+        f"  versions {version_line()}\n"
+        "  help     please report it to the project with these lines, the spec and the PTX; VOLTA_DEBUG=1 prints the traceback",
+        file=sys.stderr,
+    )
+    return DEFECT

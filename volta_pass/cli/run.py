@@ -1,0 +1,65 @@
+"""``volta-pass run program.py ...``: the program in a child process with validation on; exit code: its worst verdict."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from ptx_engine.errors import LaunchError
+from ptx_engine.verdict import Status
+from volta_pass.report import EXIT_CODES
+
+
+def command(args: argparse.Namespace) -> int:
+    """Run the program. Where every verdict is proved, the exit code is the program's own."""
+    if not args.module and not os.path.isfile(args.program):
+        raise LaunchError(f"cannot read {args.program}: no such file", hint="give a Python file, or a module with -m")
+    with tempfile.TemporaryDirectory(prefix="volta-pass-") as folder:
+        report = Path(args.report or os.environ.get("VOLTA_REPORT") or Path(folder) / "report.json").absolute()
+        before = _stamp(report)
+        code = run_program(args.program, args.arguments, child_environment(args, report), module=args.module)
+        if _stamp(report) == before:
+            print("volta-pass: no kernel was validated (see volta-pass doctor)", file=sys.stderr)
+            return code
+        worst = read_verdict(report)
+    return EXIT_CODES[worst] or code
+
+
+def child_environment(args: argparse.Namespace, report: Path) -> dict[str, str]:
+    """The child's environment: validation on, target and report as asked."""
+    environ = {**os.environ, "VOLTA_REPORT": str(report)}
+    if args.mode or environ.get("VOLTA_VALIDATE", "0") == "0":
+        environ["VOLTA_VALIDATE"] = args.mode or "1"
+    if args.target:
+        environ["VOLTA_TARGET"] = args.target
+    if args.no_color:
+        environ["NO_COLOR"] = "1"
+    return environ
+
+
+def run_program(program: str, arguments: list[str], environ: dict[str, str], *, module: bool = False) -> int:
+    """Run a Python program under the hook and wait; its exit code (128 + n where signal n ended it)."""
+    kind = "module" if module else "file"
+    process = subprocess.run([sys.executable, "-m", "volta_pass.cli.program", kind, program, *arguments], env=environ, check=False)
+    return process.returncode if process.returncode >= 0 else 128 - process.returncode
+
+
+def read_verdict(report: Path) -> Status:
+    """The worst verdict in a JSON report. Raises LaunchError where there is none to read."""
+    try:
+        return Status(json.loads(report.read_text(encoding="utf-8"))["verdict"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise LaunchError(f"the program's report {report} cannot be read: {error}") from None
+
+
+def _stamp(path: Path) -> tuple[int, int] | None:
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_mtime_ns, status.st_ino

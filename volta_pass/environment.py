@@ -1,0 +1,57 @@
+"""The VOLTA_* variables: what each may hold, and what is wrong with those that are set.
+
+Names that belong to the Node.js tool Volta (VOLTA_HOME and friends) are left alone.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Variable:
+    """One variable: the pattern its value must match, what that is in words, and what it does."""
+
+    name: str
+    pattern: str
+    expects: str
+    meaning: str
+
+
+VARIABLES = (
+    Variable("VOLTA_VALIDATE", r"0|1|warn|strict", "0, 1, warn or strict", "validate every kernel that is compiled and launched"),
+    Variable("VOLTA_TARGET", r"cuda:\d+", "a target such as cuda:80", "compile for this target and run without a GPU"),
+    Variable("VOLTA_REPORT", r".+", "the path of a .json file", "write the reports there when the program ends"),
+    Variable("VOLTA_SECONDS", r"\d+(\.\d*)?", "a number of seconds, 0 for no limit", "budget of one validation"),
+    Variable("VOLTA_CTAS", r"all|[1-9]\d*", "all or a positive number", "execute at most so many CTAs of a launch"),
+    Variable("VOLTA_DECIDE", r"exact|fingerprint", "exact or fingerprint", "accept matching fingerprints as a (probabilistic) proof"),
+    Variable("VOLTA_CACHE_DIR", r".+", "a folder", "where verdicts and references are kept"),
+    Variable("VOLTA_DEBUG", r"0|1", "0 or 1", "show tracebacks of internal errors"),
+)
+
+#: variables of the Node.js version manager of the same name
+_FOREIGN = {"VOLTA_HOME", "VOLTA_BYPASS", "VOLTA_FEATURE_PNPM", "VOLTA_LOGLEVEL", "VOLTA_UNSAFE_GLOBAL", "VOLTA_INSTALL_DIR"}
+
+
+def environment_errors(environ: Mapping[str, str]) -> list[str]:
+    """One sentence per VOLTA_* variable whose value means nothing here."""
+    errors = []
+    for variable in VARIABLES:
+        value = environ.get(variable.name, "")
+        if value and not re.fullmatch(variable.pattern, value):
+            errors.append(f"{variable.name}={value!r} must be {variable.expects}")
+    return errors
+
+
+def environment_warnings(environ: Mapping[str, str]) -> list[str]:
+    """One sentence per VOLTA_* variable that nobody reads: most likely a typing error."""
+    known = [variable.name for variable in VARIABLES]
+    warnings = []
+    for name in sorted(environ):
+        if name.startswith("VOLTA_") and name not in known and name not in _FOREIGN:
+            close = difflib.get_close_matches(name, known, n=1)
+            warnings.append(f"{name} is not a variable of volta-pass" + (f"; did you mean {close[0]}?" if close else ""))
+    return warnings
