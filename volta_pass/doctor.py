@@ -71,7 +71,7 @@ def _triton() -> Fact:
     found = _version("triton")
     if not found:
         return Fact(
-            "triton", "note", "not installed: Triton programs cannot be validated, PTX pairs can", "pip install 'volta-pass[triton]'"
+            "triton", "note", "not installed: only PTX can be checked", "pip install 'volta-pass[triton]'"
         )
     low, high = TRITON_RANGE
     release = tuple(int(part) for part in found.split(".")[:2] if part.isdigit())

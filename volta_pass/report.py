@@ -59,8 +59,8 @@ def exit_table(reports: Sequence[KernelReport], *, width: int = 110, color: bool
         table.add_column(name, justify="right", no_wrap=True)
     for report in reports:
         verdict = Text(report.verdict + (" (cached)" if report.cached else ""), style=_STYLES[report.status])
-        name, configuration = Text(printable(report.kernel)), Text(printable(short_configuration(report)))
-        table.add_row(name, configuration, verdict, *_numbers(report, narrow))
+        kernel, configuration = Text(printable(report.kernel)), Text(printable(short_configuration(report)))
+        table.add_row(kernel, configuration, verdict, *_numbers(report, narrow))
     stream = io.StringIO()
     console = Console(file=stream, width=width, force_terminal=color, color_system="standard" if color else None, highlight=False)
     console.print(table)

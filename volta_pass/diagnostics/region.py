@@ -22,7 +22,8 @@ def logical_indices(tensor: TensorArg, storage: np.ndarray) -> np.ndarray:
         if strides[d] and tensor.shape[d] > 1:
             found[:, d] = np.minimum(rest // strides[d], tensor.shape[d] - 1)
             rest -= found[:, d] * strides[d]
-    return found[rest == 0]
+    whole: np.ndarray = found[rest == 0]
+    return whole
 
 
 def describe_region(tensor: TensorArg, storage: np.ndarray) -> str:

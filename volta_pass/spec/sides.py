@@ -95,8 +95,9 @@ class SideReader:
 
     def _ctas(self, side: str, table: dict[str, Any], grid: tuple[int, int, int]) -> "tuple[tuple[int, int, int], ...] | None":
         value, path = self._launch_key(side, table, "ctas")
-        if value is None or value == "all":
-            return None
+        own_grid = self._launch_key(side, table, "grid")[1][0] == side
+        if value is None or value == "all" or (own_grid and path[0] != side):
+            return None  # the common list of CTAs means the common grid
         chosen: list[tuple[int, int, int]] = []
         for entry in value:
             x, y, z = (*entry, 0, 0)[:3]

@@ -108,7 +108,7 @@ def _fits(value: Any, schema: Schema) -> bool:
         return False
     if "minimum" in schema and value < schema["minimum"]:
         return False
-    least: int = schema.get("minItems", schema.get("minLength", 0))
+    least: int = schema.get("minItems") or schema.get("minLength") or 0
     most: int | None = schema.get("maxItems")
     return not isinstance(value, (list, str)) or (len(value) >= least and (most is None or len(value) <= most))
 
