@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable
 
 from ptx_engine.syntax import declarations, locations
-from ptx_engine.syntax.ast import Args, Block, Directive, Instruction, Label, LocDirective, Operand, Reg, Statement
+from ptx_engine.syntax.ast import Args, Block, Directive, Instruction, Label, LocDirective, Operand, Statement
 from ptx_engine.syntax.lexer import IDENT, MAX_DEPTH, MNEMONIC, SKIP, Cursor, Source
 from ptx_engine.syntax.operands import Operands, parse_arguments, parse_operand
 
@@ -114,7 +114,7 @@ class Body:
                 return False
         start = match.start(3) if guard is None else match.start(2) - 1 - len(negation)
         span = self.source.span(start, match.end())
-        predicate = None if guard is None else Reg(guard)
+        predicate = None if guard is None else self._operands.register(guard)
         self._locs.last_instruction = start
         self._statements.append(
             Instruction(decoded[0], decoded[1], operands, predicate, negation == "!", span, self._locs.current)
@@ -148,7 +148,7 @@ class Body:
         predicate, negated = None, False
         if cursor.take("@"):
             negated = cursor.take("!")
-            predicate = Reg(cursor.identifier("a predicate register"))
+            predicate = self._operands.register(cursor.identifier("a predicate register"))
         if cursor.kind != "ident":
             cursor.fail(f"expected a statement, found {cursor.shown()}")
         opcode, *modifiers = cursor.mnemonic().split(".")

@@ -26,9 +26,9 @@ SPECIAL = frozenset(
     + [f"reserved_smem_offset_{i}" for i in range(2)]
 )
 
-_REGISTER = re.compile(r"\s*(%[\w$]+)\s*", re.ASCII)
-_DECIMAL = re.compile(r"\s*(-?)(0|[1-9][0-9]{0,17})\s*")
-_ADDRESS = re.compile(rf"\s*\[\s*({IDENT})\s*(?:\+\s*(-?)(0|[1-9][0-9]{{0,17}})\s*)?\]\s*", re.ASCII)
+_REGISTER = re.compile(r"%[\w$]+", re.ASCII)
+_DECIMAL = re.compile(r"-?(?:0|[1-9][0-9]{0,17})")
+_ADDRESS = re.compile(rf"\[\s*({IDENT})\s*(?:\+\s*(-?)(0|[1-9][0-9]{{0,17}})\s*)?\]", re.ASCII)
 _PIECE = re.compile(r"(?:[^,{\[(]++|\{[^}]*+\}|\[[^\]]*+\])++")
 _SELECTOR = re.compile(r"\.[bh][0-3]\Z")
 
@@ -72,24 +72,37 @@ class Operands:
             found.append(operand)
         return tuple(found)
 
+    def register(self, name: str) -> Reg:
+        """A guard's register, shared with the operands of that name."""
+        operand = self._cache.get(name)
+        if operand.__class__ is Reg:
+            return operand  # type: ignore[return-value]
+        return Reg(name) if operand is not None else self._cache.setdefault(name, Reg(name))  # type: ignore[return-value]
+
     def _read(self, piece: str) -> Operand | None:
-        """One operand from its text; a vector reads its elements through the cache."""
-        match = _REGISTER.fullmatch(piece)
-        if match:
-            return symbol(match[1])
-        match = _DECIMAL.fullmatch(piece)
-        if match:
-            return IntLit(-int(match[2]) if match[1] else int(match[2]))
-        match = _ADDRESS.fullmatch(piece)
+        """One operand from its text; blanks around it and the elements of a vector go through the cache."""
+        text = piece.strip()
+        operand = self._cache.get(text)
+        if operand is None:
+            operand = self._new(text)
+            if operand is not None:
+                self._cache[text] = operand
+        return operand
+
+    def _new(self, text: str) -> Operand | None:
+        if _REGISTER.fullmatch(text):
+            return Name(text) if text[1:] in SPECIAL else Reg(text)
+        if _DECIMAL.fullmatch(text):
+            return IntLit(int(text))
+        match = _ADDRESS.fullmatch(text)
         if match:
             base = self._cache.get(match[1]) or self._cache.setdefault(match[1], symbol(match[1]))
             return Mem(base, int(match[2] + match[3]) if match[3] else 0)
-        text = piece.strip()
-        if text[:1] == "{" and text.count("{") == 1 and text.count("}") == 1 and text[-1] == "}" and "[" not in text:
+        if text[:1] == "{" and text[-1] == "}" and text.count("{") == text.count("}") == 1 and "[" not in text:
             elements = self.split(text[1:-1])
             return Vec(elements) if elements is not None else None
         try:
-            cursor = Cursor(Source(piece))
+            cursor = Cursor(Source(text))
             operand = parse_operand(cursor)
         except ParseError:
             return None

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field, replace
+from operator import is_
 from typing import Union
 
 from ptx_engine.errors import ParseError, Span
@@ -40,7 +41,7 @@ from ptx_engine.syntax.declarations import TYPE_BYTES
 from ptx_engine.syntax.lexer import locate, source_line
 from ptx_engine.syntax.operands import SPECIAL
 
-_NUMBERED = re.compile(r"([^\d]|.*[^\d])(0|[1-9]\d{0,8})\Z", re.ASCII)
+_NUMBERED = re.compile(r"(.*[^\d])(0|[1-9]\d{0,8})", re.ASCII | re.DOTALL)
 _COMPONENTS = {2: ("x", "y"), 4: ("x", "y", "z", "w"), 8: tuple("01234567")}
 _COLOURS = dict(zip("rgba", "xyzw"))
 #: opcodes whose subscripted operand is an access; elsewhere it is an address
@@ -65,10 +66,11 @@ class _Scope:
     parent: "_Scope | None"
     symbols: dict[str, _Symbol] = field(default_factory=dict)
     ranges: dict[str, tuple[str, int, int]] = field(default_factory=dict)
+    #: whether some range's prefix ends in a digit
+    digits: bool = False
     labels: dict[str, str] = field(default_factory=dict)
+    #: resolved operands by identity: the function keeps the keys alive
     memo: dict[int, Operand] = field(default_factory=dict)
-    #: keeps the operands whose ids are keys of ``memo`` alive
-    kept: list[Operand] = field(default_factory=list)
 
 
 def flatten(function: Function, module: Module) -> FlatFunction:
@@ -184,6 +186,7 @@ class _Flattener:
         for prefix in declaration.names:
             if prefix in scope.ranges:
                 raise self._error(f"'{prefix}<{declaration.count}>' is declared twice in one scope", declaration.span, prefix)
+            scope.digits = scope.digits or prefix[-1].isdigit()
             scope.ranges[prefix] = (declaration.type, declaration.count, declaration.vector)
 
     # --- look-up --------------------------------------------------------------------------------
@@ -231,27 +234,22 @@ class _Flattener:
     def _instruction(self, scope: _Scope, instruction: Instruction) -> None:
         self.span = instruction.span
         memo = scope.memo
-        changed = False
         resolved = []
         for operand in instruction.operands:
-            found = memo.get(id(operand))
-            if found is None:
-                found = self._operand(scope, operand)
-                memo[id(operand)] = found
-                scope.kept.append(operand)
+            found = memo.get(id(operand)) or self._resolve(scope, operand)
             if type(found) is Subscript:
                 found = self._subscript(scope, found, instruction.opcode)
-            changed = changed or found is not operand
             resolved.append(found)
+        changed = not all(map(is_, resolved, instruction.operands))
         if instruction.opcode == "bra":
             self._check_branch(scope, instruction)
         predicate = instruction.predicate
         if predicate is not None:
-            register = self._register(scope, predicate.name)
-            if not isinstance(register, Reg):
+            guard = memo.get(id(predicate)) or self._resolve(scope, predicate)
+            if not isinstance(guard, Reg):
                 raise self._error(f"'{predicate.name}' is a vector, not a predicate", self.span, predicate.name)
-            if register.name != predicate.name:
-                predicate, changed = register, True
+            changed = changed or guard is not predicate
+            predicate = guard
         if changed:
             instruction = replace(instruction, operands=tuple(resolved), predicate=predicate)
         self.instructions.append(instruction)
@@ -262,28 +260,37 @@ class _Flattener:
             raise self._error("'bra' needs a label", self.span, "bra")
         self._label(scope, target.name, self.span)
 
+    def _resolve(self, scope: _Scope, operand: Operand) -> Operand:
+        """The operand with unique names; the same object where nothing changes."""
+        found = scope.memo.get(id(operand))
+        if found is None:
+            if type(operand) is Reg:
+                register = self._register(scope, operand.name)
+                found = operand if type(register) is Reg and register.name == operand.name else register
+            else:
+                found = self._operand(scope, operand)
+            scope.memo[id(operand)] = found
+        return found
+
     def _operand(self, scope: _Scope, operand: Operand) -> Operand:
-        """The operand with unique names; the same object where nothing changes. Nesting is bounded by the parser."""
-        if isinstance(operand, (IntLit, FloatLit)):
+        """An operand that is no register; nesting is bounded by the parser."""
+        if isinstance(operand, (IntLit, FloatLit, Reg)):
             return operand
-        if isinstance(operand, Reg):
-            found = self._register(scope, operand.name)
-            return operand if found == operand else found
         if isinstance(operand, Name):
             return self._name(scope, operand)
         if isinstance(operand, (Vec, Args)):
-            elements = tuple(self._operand(scope, element) for element in operand.elements)
+            elements = tuple(self._resolve(scope, element) for element in operand.elements)
             return operand if _same(elements, operand.elements) else replace(operand, elements=elements)
         if isinstance(operand, Mem):
-            parts = (self._operand(scope, operand.base), *(self._operand(scope, extra) for extra in operand.extra))
+            parts = (self._resolve(scope, operand.base), *(self._resolve(scope, extra) for extra in operand.extra))
             same = _same(parts, (operand.base, *operand.extra))
             return operand if same else replace(operand, base=parts[0], extra=parts[1:])
         if isinstance(operand, Pair):
-            first, second = self._operand(scope, operand.first), self._operand(scope, operand.second)
+            first, second = self._resolve(scope, operand.first), self._resolve(scope, operand.second)
             same = first is operand.first and second is operand.second
             return operand if same else replace(operand, first=first, second=second)
         if isinstance(operand, Not):
-            inner = self._operand(scope, operand.operand)
+            inner = self._resolve(scope, operand.operand)
             return operand if inner is operand.operand else replace(operand, operand=inner)
         return self._indexed(scope, operand)
 
@@ -291,7 +298,7 @@ class _Flattener:
         name = self._symbol_name(scope, operand.name)
         if isinstance(operand, NameOffset):
             return operand if name == operand.name else replace(operand, name=name)
-        index = None if operand.index is None else self._operand(scope, operand.index)
+        index = None if operand.index is None else self._resolve(scope, operand.index)
         return operand if name == operand.name and index is operand.index else replace(operand, name=name, index=index)
 
     def _subscript(self, scope: _Scope, operand: Subscript, opcode: str) -> Operand:
@@ -312,6 +319,12 @@ class _Flattener:
         return NameOffset(operand.name, operand.offset * unit)
 
     def _register(self, scope: _Scope, name: str) -> "Reg | Vec":
+        if scope.parent is None and name not in scope.symbols:
+            found = _in_ranges(scope, name)
+            if found is not None and found[1] == 1:
+                # the outermost scope keeps its spellings: inner scopes look here before they take a name
+                self.registers[name] = found[0]
+                return Reg(name)
         symbol = self._find(scope, name)
         if symbol is None or not symbol.register:
             component = self._component(scope, name)
@@ -375,7 +388,7 @@ class _Flattener:
     def _undeclared(self, scope: _Scope, name: str) -> ParseError:
         kind = "register" if name.startswith("%") else "symbol"
         hint = ""
-        match = _NUMBERED.match(name)
+        match = _NUMBERED.fullmatch(name)
         at: _Scope | None = scope
         while at is not None and match:
             if match[1] in at.ranges:
@@ -386,14 +399,25 @@ class _Flattener:
 
 
 def _in_ranges(scope: _Scope, name: str) -> tuple[str, int] | None:
-    """Type and vector width of ``%r12`` where a range of the scope covers it; a prefix may itself end in digits."""
+    """Type and vector width of ``%r12`` where a range of the scope covers it."""
     if not scope.ranges:
         return None
-    start = len(name)
-    while start > 1 and len(name) - start < 10 and name[start - 1].isdigit():
-        start -= 1
-        found = scope.ranges.get(name[:start])
-        if found is not None and (name[start] != "0" or start == len(name) - 1) and int(name[start:]) < found[1]:
+    match = _NUMBERED.fullmatch(name)
+    if match is not None:
+        found = scope.ranges.get(match[1])
+        if found is not None and int(match[2]) < found[1]:
+            return found[0], found[2]
+    return _after_digits(scope, name) if scope.digits else None
+
+
+def _after_digits(scope: _Scope, name: str) -> tuple[str, int] | None:
+    """The same for prefixes that end in a digit: ``%a1<20>`` covers ``%a10`` and ``%a119``."""
+    for width in range(1, 10):
+        suffix = name[-width:]
+        if len(name) <= width or not suffix.isdecimal():
+            return None
+        found = scope.ranges.get(name[:-width])
+        if found is not None and (suffix[0] != "0" or width == 1) and int(suffix) < found[1]:
             return found[0], found[2]
     return None
 
