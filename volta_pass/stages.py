@@ -66,8 +66,7 @@ class Stages:
         with self.timed("parse"):
             module = parse(ptx)
         with self.timed("execute"):
-            execution = execute(module, entry, self.bound)
-        return execution
+            return execute(module, entry, self.bound)
 
     def source(self, text: str, launch: Launch | None = None, stage: str = "source") -> Evaluated:
         """Evaluate TTIR (generic form), under another grid and argument order where ``launch`` is given. Raises PtxError."""

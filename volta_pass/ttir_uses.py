@@ -77,7 +77,7 @@ def parameter_uses(generic_text: str) -> list[ParameterUse]:
 
 def _attribute(op: Any, name: str) -> Any:
     attributes = op.operation.attributes
-    return attributes[name] if name in attributes else ""
+    return attributes[name] if name in attributes else ""  # noqa: SIM401 - older bindings' maps have no get
 
 
 def _location(value: Any) -> Any:

@@ -1,0 +1,63 @@
+"""What the environment asks for: ``VOLTA_VALIDATE`` (mode), ``VOLTA_TARGET`` (validate without a GPU), and what follows from a verdict."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from enum import Enum
+
+from ptx_engine.errors import LaunchError
+from ptx_engine.verdict import Status
+
+
+class Mode(Enum):
+    """ON: refuted is an error, not proved a warning. WARN: everything is a warning. STRICT: not proved is an error too."""
+
+    ON = "1"
+    WARN = "warn"
+    STRICT = "strict"
+
+
+class Action(Enum):
+    PASS = "pass"
+    WARN = "warn"
+    RAISE = "raise"
+
+
+_OFF = ("", "0", "off", "false", "no")
+_ON = ("1", "on", "true", "yes")
+
+
+def mode_from_environment(environ: Mapping[str, str] | None = None) -> Mode | None:
+    """The mode, or None where validation is off; an unknown word counts as on, with a warning."""
+    word = (os.environ if environ is None else environ).get("VOLTA_VALIDATE", "").lower()
+    if word in _OFF:
+        return None
+    if word in _ON:
+        return Mode.ON
+    if word in (Mode.WARN.value, Mode.STRICT.value):
+        return Mode(word)
+    print(f"volta-pass: VOLTA_VALIDATE={word!r} is read as 1 (known: 1, warn, strict, 0)", file=sys.stderr)
+    return Mode.ON
+
+
+def target_from_environment(environ: Mapping[str, str] | None = None) -> tuple[str, int] | None:
+    """``VOLTA_TARGET=cuda:80`` as ("cuda", 80), or None. Raises LaunchError on anything else."""
+    text = (os.environ if environ is None else environ).get("VOLTA_TARGET", "")
+    if not text:
+        return None
+    backend, _, arch = text.partition(":")
+    arch = arch.removeprefix("sm_").removeprefix("sm").rstrip("af")
+    if backend != "cuda" or not arch.isdigit():
+        raise LaunchError(f"VOLTA_TARGET={text!r}", hint="cuda:80 for sm_80, cuda:89, cuda:75")
+    return backend, int(arch)
+
+
+def action(mode: Mode, status: Status) -> Action:
+    """What a verdict does to the build (design section 9)."""
+    if status is Status.PROVED:
+        return Action.PASS
+    if mode is Mode.WARN or (mode is Mode.ON and status is not Status.REFUTED):
+        return Action.WARN
+    return Action.RAISE

@@ -1,0 +1,210 @@
+"""One process's validations: verdicts remembered, references of autotuned kernels, what is printed, and the table at exit.
+
+Knows no compiler. A verdict is looked up by the candidate's code, its references, the launch and our own version: first in
+this process, then (proofs only) in the store on disk.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+import threading
+import traceback
+from dataclasses import dataclass, field, replace
+
+from ptx_engine.errors import InternalError, PtxError
+from ptx_engine.verdict import Status
+from volta_hooks.bundle import write_bundle
+from volta_hooks.policy import Mode
+from volta_pass.job import Options, TtirReference, ValidationJob, contents_digest, launch_to_json
+from volta_pass.kernel_report import REFERENCE, KernelReport, proved_from_json
+from volta_pass.store import VerdictStore, canonical, digest, own_version
+from volta_pass.validate import agree, contents_were_needed, validate
+
+
+@dataclass
+class Tuning:
+    """One autotuned kernel at one set of arguments: ``groups`` of configurations whose sources agree, the reference's first.
+
+    A group is a representative source and the labels of its members.
+    """
+
+    reference: TtirReference
+    groups: list[tuple[TtirReference, list[str]]]
+    reports: list[KernelReport] = field(default_factory=list)
+
+    def sentences(self) -> list[str]:
+        """Which configurations agree with each other; nothing where all do."""
+        if len(self.groups) < 2:
+            return []
+        rows = [f"the reference is the source of the first configuration ({self.reference.label}); no reference function was given"]
+        for i, (_, members) in enumerate(self.groups):
+            verb = "agrees with no other" if len(members) == 1 else "agree with each other"
+            side = "with the reference: " if i == 0 else ""
+            rows.append(f"{side}{'; '.join(members)} {verb}")
+        return rows
+
+
+class Session:
+    """Validates jobs and remembers; ``mode`` is what the environment asked for."""
+
+    def __init__(self, mode: Mode, store: VerdictStore | None = None) -> None:
+        self.mode = mode
+        self.options = Options.from_environment()
+        self.store = VerdictStore() if store is None else store
+        self.reports: list[KernelReport] = []
+        self.tunings: dict[str, Tuning] = {}
+        self._lock = threading.RLock()
+        self._known: dict[str, KernelReport] = {}
+        self._said: set[str] = set()
+        self._pid = os.getpid()
+
+    # ------------------------------------------------------------------ validating
+
+    def run(self, job: ValidationJob, *, tuning_key: str = "", label: str = "") -> KernelReport:
+        """Validate a job or recall its verdict; an autotuned kernel's first configuration becomes the others' reference.
+
+        A defect of ours is a report of status unknown with a bug bundle; in strict mode it is raised.
+        """
+        with self._lock:
+            tuning = self._tuning(job, tuning_key, label)
+            if tuning is not None and job.source is not None and not self._is_reference(tuning, job):
+                job = replace(job, reference=tuning.reference)
+            report = self._recall(job) or self._decide(job)
+            report.seconds.setdefault("compile", 0.0)
+            self.reports.append(report)
+            if tuning is not None:
+                tuning.reports.append(report)
+                self._group(tuning, job, report, label)
+            if report.blame.party == "compiler" and not report.bundle:
+                report.bundle = write_bundle(job, report=report)
+            return report
+
+    def _tuning(self, job: ValidationJob, key: str, label: str) -> Tuning | None:
+        """The tuning that a job belongs to; the first job with a source of its own opens it."""
+        if not key or job.reference is not None:
+            return None
+        if key not in self.tunings and job.source is not None:
+            reference = TtirReference(job.source, job.launch, label)
+            self.tunings[key] = Tuning(reference, [(reference, [])])
+        return self.tunings.get(key)
+
+    @staticmethod
+    def _is_reference(tuning: Tuning, job: ValidationJob) -> bool:
+        return tuning.reference.text == job.source and tuning.reference.launch == job.launch
+
+    def _keys(self, job: ValidationJob) -> list[str]:
+        """The key without integer contents, and the one with them: a proof without contents holds for all contents."""
+        reference = job.reference.identity() if job.reference is not None else ""
+        launch = canonical(launch_to_json(job.launch))
+        base = digest(own_version(), job.ptx, job.entry, job.source or "", reference, launch, repr(job.options))
+        if not job.contents:
+            return [base]
+        contents = canonical({name: contents_digest(load()) for name, load in sorted(job.contents.items())})
+        return [base, digest(base, contents)]
+
+    def _recall(self, job: ValidationJob) -> KernelReport | None:
+        for key in self._keys(job):
+            if key in self._known:
+                return replace(self._known[key], configuration=dict(job.configuration), cached=True)
+            stored = self.store.get(key)
+            if stored is not None:
+                try:
+                    report = proved_from_json(stored)
+                except (KeyError, TypeError, ValueError):
+                    continue
+                report.kernel, report.configuration = job.kernel, dict(job.configuration)
+                report.seconds = {"validate": 0.0}
+                return report
+        return None
+
+    def _decide(self, job: ValidationJob) -> KernelReport:
+        try:
+            report = validate(job)
+        except Exception as error:
+            if self.mode is Mode.STRICT:
+                raise
+            return self._internal(job, error)
+        keys = self._keys(job)
+        key = keys[-1] if contents_were_needed(report) else keys[0]
+        if report.status in (Status.PROVED, Status.REFUTED, Status.UNSUPPORTED):
+            self._known[key] = report
+        if report.status is Status.PROVED:
+            self.store.put(key, report.to_json())
+        return report
+
+    def _internal(self, job: ValidationJob, error: Exception) -> KernelReport:
+        trace = "".join(traceback.format_exception(error))
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        text = error.render() if isinstance(error, PtxError) else f"internal error: {type(error).__name__}: {error}"
+        if not isinstance(error, InternalError):
+            text += f"\n  in {os.path.basename(place.filename)}:{place.lineno}"
+        report = KernelReport(kernel=job.kernel, configuration=dict(job.configuration), target=job.target, toolchain=dict(job.toolchain))
+        report.reason = "internal error of volta-pass; the build goes on without a verdict"
+        report.bundle = write_bundle(job, trace=trace)
+        report.errors.append(text + (f"\n  bundle: {report.bundle} (please report it)" if report.bundle else ""))
+        return report
+
+    def _group(self, tuning: Tuning, job: ValidationJob, report: KernelReport, label: str) -> None:
+        """Put a configuration's source into the group it agrees with, or into one of its own."""
+        if job.source is None:
+            return
+        differs = any(row.against == REFERENCE and row.status is Status.REFUTED for row in report.comparisons)
+        if not differs:
+            tuning.groups[0][1].append(label)
+            return
+        mine = TtirReference(job.source, job.launch, label)
+        for representative, members in tuning.groups[1:]:
+            if agree(mine, representative, job) is Status.PROVED:
+                members.append(label)
+                break
+        else:
+            tuning.groups.append((mine, [label]))
+        report.agreement = tuning.sentences()
+
+    # ------------------------------------------------------------------ telling
+
+    def say_once(self, text: str) -> None:
+        """Print a warning the first time."""
+        with self._lock:
+            if text in self._said:
+                return
+            self._said.add(text)
+        print(f"volta-pass: {text}", file=sys.stderr)
+
+    def show(self, report: KernelReport) -> str:
+        """Print a report's diagnostic; returns its text."""
+        text = self.text(report)
+        print(text, file=sys.stderr)
+        return text
+
+    def text(self, report: KernelReport) -> str:
+        """A report's diagnostic as plain text."""
+        from volta_pass.diagnostics import render
+
+        return render(report)
+
+    def follow_exit(self) -> None:
+        """Print the table and write ``VOLTA_REPORT`` when the interpreter ends."""
+        atexit.register(self.finish)
+
+    def finish(self) -> None:
+        """The table on stderr, the agreement of configurations, the JSON file; nothing in a forked child."""
+        if os.getpid() != self._pid:
+            return
+        from volta_pass.report import exit_table, write_json
+
+        for tuning in self.tunings.values():
+            for report in tuning.reports:
+                report.agreement = tuning.sentences() if report.status is Status.REFUTED else []
+        if self.reports:
+            print(exit_table(self.reports), file=sys.stderr, end="")
+        for sentences in (tuning.sentences() for tuning in self.tunings.values()):
+            print("".join(f"agree: {sentence}\n" for sentence in sentences), file=sys.stderr, end="")
+        path = os.environ.get("VOLTA_REPORT")
+        if path:
+            try:
+                write_json(self.reports, path)
+            except OSError as error:
+                print(f"volta-pass: cannot write {path}: {error}", file=sys.stderr)

@@ -1,0 +1,166 @@
+"""What a launch passes, as plain facts: cheap enough to be taken at every launch, and hashable.
+
+A tensor is anything with ``data_ptr``, ``shape`` and ``dtype`` (torch, ``TensorSpec``, an adapted NumPy array). Its memory is
+what its allocation still holds from its first element on, so that a view may be read past its edge as on the machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ptx_engine.errors import LaunchError
+from volta_pass.job import contents_digest
+from volta_pass.specs_api import TensorSpec, triton_dtype
+
+
+@dataclass(frozen=True, slots=True)
+class TensorFacts:
+    """Shape, strides in elements, element type in Triton's spelling, elements up to the end of the allocation (None: unknown),
+    and the number of the first argument with the same address."""
+
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    dtype: str
+    capacity: int | None
+    alias: int
+
+
+class NumpyTensor:
+    """A NumPy array with what Triton's launch code asks of a tensor; writes go to the array."""
+
+    def __init__(self, array: np.ndarray) -> None:
+        self.array = array
+        self.shape = array.shape
+        self.dtype = triton_dtype(array.dtype)
+
+    def data_ptr(self) -> int:
+        return int(self.array.ctypes.data)
+
+    def stride(self, dim: int | None = None) -> Any:
+        strides = tuple(step // self.array.itemsize for step in self.array.strides)
+        return strides if dim is None else strides[dim]
+
+    def numel(self) -> int:
+        return self.array.size
+
+    def element_size(self) -> int:
+        return self.array.itemsize
+
+    def clone(self) -> NumpyTensor:
+        return NumpyTensor(self.array.copy())
+
+    def zero_(self) -> NumpyTensor:
+        self.array[...] = 0
+        return self
+
+    def copy_(self, other: NumpyTensor) -> NumpyTensor:
+        self.array[...] = other.array
+        return self
+
+
+def adapt(value: Any) -> Any:
+    """A NumPy array as a tensor; everything else unchanged."""
+    return NumpyTensor(value) if isinstance(value, np.ndarray) else value
+
+
+def launch_key(args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Hashable facts of the bound arguments: tensors by layout and aliasing, integers by value, floats by type only."""
+    addresses: dict[int, int] = {}
+    return tuple(_fact(i, arg, addresses) for i, arg in enumerate(args))
+
+
+def _fact(number: int, arg: Any, addresses: dict[int, int]) -> Any:
+    if isinstance(arg, (int, bool)):
+        return arg
+    if arg is None or isinstance(arg, (float, str)):
+        return type(arg)
+    if hasattr(arg, "data_ptr"):
+        return tensor_facts(number, arg, addresses)
+    if isinstance(arg, tuple):
+        return tuple(_fact(number * 1000 + i, part, addresses) for i, part in enumerate(arg))
+    return type(arg)
+
+
+def tensor_facts(number: int, tensor: Any, addresses: dict[int, int]) -> TensorFacts:
+    """The facts of one tensor argument; ``addresses`` maps addresses seen so far to argument numbers. Raises LaunchError."""
+    shape = getattr(tensor, "shape", None)
+    if shape is None:
+        raise LaunchError("a tensor argument has no shape", hint="pass a tensor, an array or a volta_pass.TensorSpec")
+    shape = tuple(int(extent) for extent in shape)
+    stride = getattr(tensor, "stride", None)
+    strides = tuple(int(step) for step in stride()) if callable(stride) else _contiguous(shape)
+    alias = addresses.setdefault(int(tensor.data_ptr()), number)
+    return TensorFacts(shape, strides, triton_dtype(tensor.dtype), _capacity(tensor), alias)
+
+
+def _contiguous(shape: tuple[int, ...]) -> tuple[int, ...]:
+    strides, step = [], 1
+    for extent in reversed(shape):
+        strides.append(step)
+        step *= extent
+    return tuple(reversed(strides))
+
+
+def _capacity(tensor: Any) -> int | None:
+    if isinstance(tensor, NumpyTensor):
+        base = tensor.array if tensor.array.base is None else tensor.array.base
+        if not isinstance(base, np.ndarray) or not base.flags.contiguous:
+            return None
+        end = base.ctypes.data + base.nbytes
+        return max(0, end - tensor.array.ctypes.data) // tensor.array.itemsize
+    storage = getattr(tensor, "untyped_storage", None)
+    if storage is None:
+        return None
+    return int(storage().nbytes()) // int(tensor.element_size()) - int(tensor.storage_offset())
+
+
+def contents_loader(tensor: Any, facts: TensorFacts, storage: int) -> Callable[[], np.ndarray] | None:
+    """A function giving an integer tensor's elements in storage order (``storage`` of them), or None where it has no data."""
+    if isinstance(tensor, TensorSpec):
+        contents = tensor.contents
+        return None if contents is None else lambda: _in_storage_order(contents, facts, storage)
+    if isinstance(tensor, NumpyTensor):
+        return lambda: _in_storage_order(tensor.array, facts, storage)
+    if hasattr(tensor, "detach") and hasattr(tensor, "cpu"):
+        return lambda: _in_storage_order(tensor.detach().cpu().numpy(), facts, storage)
+    return None
+
+
+def _in_storage_order(values: np.ndarray, facts: TensorFacts, storage: int) -> np.ndarray:
+    """Elements where their strides put them; gaps of a strided view hold zeros."""
+    out = np.zeros(storage, values.dtype if values.dtype != np.bool_ else np.uint8)
+    offsets = np.zeros(facts.shape, np.int64)
+    for axis, (extent, stride) in enumerate(zip(facts.shape, facts.strides)):
+        steps = np.arange(extent, dtype=np.int64) * stride
+        offsets += steps.reshape([-1 if d == axis else 1 for d in range(len(facts.shape))])
+    out[offsets.reshape(-1)] = values.reshape(-1)
+    return out
+
+
+def flatten(names: tuple[str, ...], values: tuple[Any, ...], types: tuple[Any, ...]) -> Iterator[tuple[str, Any, Any]]:
+    """(name, value, Triton type) of every leaf: a tuple argument ``t`` has the leaves ``t.0``, ``t.1``, ..."""
+    for name, value, kind in zip(names, values, types):
+        if isinstance(kind, tuple):
+            inner = tuple(f"{name}.{i}" for i in range(len(kind)))
+            yield from flatten(inner, tuple(value), kind)
+        else:
+            yield name, value, kind
+
+
+def contents_key(args: tuple[Any, ...]) -> tuple[str, ...]:
+    """Digests of the integer tensors that the host can read without waiting for a device."""
+    found = []
+    for number, arg in enumerate(args):
+        device = getattr(arg, "device", None)
+        if not hasattr(arg, "data_ptr") or getattr(device, "type", "cpu") != "cpu":
+            continue
+        facts = tensor_facts(number, arg, {})
+        if facts.dtype.startswith(("i", "u")):
+            storage = 1 + sum((extent - 1) * stride for extent, stride in zip(facts.shape, facts.strides)) if 0 not in facts.shape else 0
+            loader = contents_loader(arg, facts, storage)
+            found.append(contents_digest(loader()) if loader is not None else "")
+    return tuple(found)

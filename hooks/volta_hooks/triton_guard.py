@@ -1,0 +1,207 @@
+"""What stands in front of a compiled Triton kernel's launches: a launch that is new gets validated, a known one costs a look-up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any
+
+import triton
+
+from ptx_engine.errors import PtxError
+from ptx_engine.launch import Role, TensorArg
+from ptx_engine.verdict import Status
+from volta_hooks.policy import Action, action
+from volta_hooks.session import Session
+from volta_hooks.triton_arguments import adapt, contents_key, flatten, launch_key
+from volta_hooks.triton_errors import KernelNotProved, KernelRefuted, ValidationFailure
+from volta_hooks.triton_launch import CONSTANT, CapturedLaunch, capture
+from volta_pass.job import FunctionReference, ValidationJob
+from volta_pass.kernel_report import KernelReport
+from volta_pass.reference_decorator import match_parameters, reference_of
+from volta_pass.store import digest
+from volta_pass.ttir_uses import ParameterUse, parameter_uses
+from volta_pass.validate import contents_were_needed
+
+#: the autotuner that is running on this thread, or None
+current_tuner: ContextVar[Any] = ContextVar("volta_tuner", default=None)
+
+_NEW = object()
+
+
+@dataclass(frozen=True)
+class CompiledCode:
+    """One compiled kernel, from Triton's cache or fresh: texts, signature, constants by parameter name, metadata."""
+
+    name: str
+    fn: Any
+    ptx: str
+    ttir: str
+    names: tuple[str, ...]
+    types: tuple[Any, ...]
+    constants: Mapping[str, Any]
+    metadata: Any
+    compile_s: float
+
+
+class Guard:
+    """Validates the launches of one compiled kernel; remembers what became of each."""
+
+    def __init__(self, session: Session, code: CompiledCode) -> None:
+        self.session = session
+        self.code = code
+        self.outcomes: dict[Any, ValidationFailure | None] = {}
+        self.contents_matter = False
+        self._source: tuple[str | None, list[ParameterUse]] | None = None
+
+    def check(self, grid: tuple[int, int, int], args: tuple[Any, ...]) -> None:
+        """Validate a launch that has not been seen. Raises ValidationFailure where the policy says so."""
+        try:
+            key: Any = (grid, launch_key(args))
+            if self.contents_matter:
+                key = (key, contents_key(args))
+        except PtxError as error:
+            self.session.say_once(f"{self.code.name}: not validated: {error.message}. {error.hint}".rstrip(". "))
+            return
+        failure = self.outcomes.get(key, _NEW)
+        if failure is _NEW:
+            failure = self.outcomes[key] = self._validate(grid, args, key)
+        if failure is not None:
+            raise type(failure)(str(failure))
+
+    def _validate(self, grid: tuple[int, int, int], args: tuple[Any, ...], key: Any) -> ValidationFailure | None:
+        session = self.session
+        source, uses = self.source()
+        try:
+            captured = capture(self.code.names, self.code.types, args, grid, self.code.metadata, uses)
+            job = self._job(captured, source, uses)
+        except PtxError as error:
+            report = KernelReport(self.code.name, self.configuration(), self.target(), reason=error.message, errors=[error.render()])
+            report.status = Status.UNSUPPORTED if error.kind == "unsupported" else Status.UNKNOWN
+            session.reports.append(report)
+            return self._enforce(report)
+        report = session.run(job, tuning_key=self._tuning_key(args), label=self._label())
+        report.seconds["compile"] = self.code.compile_s
+        self.contents_matter |= contents_were_needed(report)
+        return self._enforce(report)
+
+    def _enforce(self, report: KernelReport) -> ValidationFailure | None:
+        """Print or return a failure; a diagnostic is printed here only where no exception will carry it to the user."""
+        what = action(self.session.mode, report.status)
+        if what is Action.PASS:
+            return None
+        if what is Action.WARN:
+            self.session.show(report)
+            return None
+        if current_tuner.get() is not None:
+            self.session.show(report)
+        kind = KernelRefuted if report.status is Status.REFUTED else KernelNotProved
+        return kind(self.session.text(report))
+
+    # ------------------------------------------------------------------ the job
+
+    def source(self) -> tuple[str | None, list[ParameterUse]]:
+        """The kernel's TTIR in generic form and its parameters' uses; (None, []) where it cannot be read."""
+        if self._source is None:
+            self._source = self._read_source()
+        return self._source
+
+    def _read_source(self) -> tuple[str | None, list[ParameterUse]]:
+        from volta_pass.references.generic import generic_ttir
+
+        if not self.code.ttir:
+            self.session.say_once(f"{self.code.name}: the compilation has no TTIR; only order and memory are checked")
+            return None, []
+        try:
+            text = generic_ttir(self.code.ttir)
+            return text, parameter_uses(text)
+        except PtxError as error:
+            self.session.say_once(f"{self.code.name}: its TTIR cannot be read, so there is nothing to compare with:\n{error.render()}")
+            return None, []
+
+    def _job(self, captured: CapturedLaunch, source: str | None, uses: list[ParameterUse]) -> ValidationJob:
+        code = self.code
+        return ValidationJob(
+            kernel=code.name,
+            ptx=code.ptx,
+            launch=captured.launch,
+            entry=code.metadata.name,
+            configuration=self.configuration(),
+            target=self.target(),
+            source=source,
+            reference=self._function_reference(captured),
+            contents=captured.contents,
+            constants=dict(code.constants),
+            toolchain={"Triton": triton.__version__},
+            options=self.session.options,
+        )
+
+    def _function_reference(self, captured: CapturedLaunch) -> FunctionReference | None:
+        fn = reference_of(self.code.fn)
+        if fn is None:
+            return None
+        tensors = [arg for arg in captured.launch.args if isinstance(arg, TensorArg)]
+        available = [arg.name for arg in captured.launch.args] + list(self.code.constants)
+        outputs = tuple(arg.name for arg in tensors if arg.role in (Role.OUT, Role.INOUT))
+        label = f"the function {getattr(fn, '__name__', 'given')}"
+        return FunctionReference(fn, match_parameters(fn, self.code.fn, available), outputs, label)
+
+    def target(self) -> str:
+        return f"sm_{self.code.metadata.target.arch}"
+
+    def configuration(self) -> dict[str, Any]:
+        """Compile-time constants (of an autotuned kernel: the tuned ones) and launch options."""
+        tuned = tuned_names(current_tuner.get())
+        chosen = {n: v for n, v in self.code.constants.items() if (not tuned or n in tuned) and isinstance(v, (int, str, float, bool))}
+        metadata = self.code.metadata
+        return {**chosen, "num_warps": metadata.num_warps, "num_stages": getattr(metadata, "num_stages", 0)}
+
+    def _label(self) -> str:
+        return " ".join(f"{name}={value}" for name, value in self.configuration().items())
+
+    def _tuning_key(self, args: tuple[Any, ...]) -> str:
+        """What all configurations of one tuning share: the kernel, its arguments, its constants that are not tuned."""
+        tuner = current_tuner.get()
+        if tuner is None:
+            return ""
+        tuned = tuned_names(tuner)
+        fixed = sorted((name, repr(value)) for name, value in self.code.constants.items() if name not in tuned)
+        positions = [i for i, kind in enumerate(self.code.types) if kind != CONSTANT]
+        facts = launch_key(tuple(args[i] for i in positions))
+        return digest(self.code.name, str(getattr(self.code.fn, "cache_key", "")), repr(facts), repr(fixed))
+
+
+def tuned_names(tuner: Any) -> frozenset[str]:
+    """Parameters that an autotuner's configurations, or heuristics below it, choose."""
+    names: set[str] = set()
+    while tuner is not None:
+        for config in getattr(tuner, "configs", ()):
+            names |= set(config.kwargs)
+        values = getattr(tuner, "values", None)
+        if isinstance(values, dict):
+            names |= set(values)
+        tuner = getattr(tuner, "fn", None)
+    return frozenset(names)
+
+
+def guarded(guard: Guard, launch: Callable[..., Any]) -> Callable[..., Any]:
+    """Triton's launcher behind a guard, with the launcher's own parameters (the same in 3.7, 3.8 and 3.9)."""
+
+    def run(
+        grid_x: int, grid_y: int, grid_z: int, stream: Any, function: Any, packed: Any, facts: Any, enter: Any, leave: Any, *args: Any
+    ) -> Any:
+        guard.check((grid_x, grid_y, grid_z), args)
+        return launch(grid_x, grid_y, grid_z, stream, function, packed, facts, enter, leave, *args)
+
+    return run
+
+
+def adapted(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """NumPy arrays among a launch's arguments as tensors."""
+    return tuple(adapt(arg) for arg in args), {name: adapt(value) for name, value in kwargs.items()}
+
+
+def leaves_with_shapes(names: tuple[str, ...], values: tuple[Any, ...], types: tuple[Any, ...]) -> bool:
+    """Whether every pointer argument says how large it is, so that a launch can be validated without being made."""
+    return all(hasattr(v, "shape") and hasattr(v, "data_ptr") for _, v, kind in flatten(names, values, types) if str(kind).startswith("*"))

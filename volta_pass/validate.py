@@ -1,0 +1,207 @@
+"""The validator of one kernel: execute the PTX, evaluate its own source and the cached reference, compare, assign blame.
+
+Every failure to read, model or afford something becomes part of the report; only defects of ours (InternalError and
+anything that is no PtxError) leave as exceptions.
+"""
+
+from __future__ import annotations
+
+import resource
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ptx_engine.errors import BudgetError, InternalError, LaunchError, NotStructuredError, PtxError, UnsupportedError
+from ptx_engine.findings import Finding
+from ptx_engine.launch import Footprint, Launch, TensorArg
+from ptx_engine.verdict import Method, Status, Verdict
+from volta_pass.blame import assign_blame, blame_findings
+from volta_pass.job import TtirReference, ValidationJob, launch_to_json
+from volta_pass.kernel_report import OWN_SOURCE, REFERENCE, Comparison, KernelReport
+from volta_pass.stages import Evaluated, Stages, restrict
+from volta_pass.ttir_uses import ParameterUse, parameter_uses
+
+if TYPE_CHECKING:
+    from ptx_engine.machine import Execution
+
+FIXED_CONTENTS = "integer inputs fixed to this launch's contents"
+
+
+def validate(job: ValidationJob) -> KernelReport:
+    """Validate one kernel in one configuration at one launch.
+
+    Integer tensors are symbolic first; where the kernel then is not structured (they steer an address, a branch or a
+    mask), the whole validation is repeated with the launch's contents, and the report says so.
+    """
+    started_s = time.perf_counter()
+    try:
+        report = _attempt(job, retry=bool(job.contents))
+    except NotStructuredError:
+        fixed = replace(job, launch=_with_contents(job.launch, job))
+        report = _attempt(fixed, retry=False)
+        report.assumptions.append(f"{FIXED_CONTENTS}: " + ", ".join(sorted(job.contents)))
+    report.seconds["validate"] = time.perf_counter() - started_s
+    report.peak_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return report
+
+
+def contents_were_needed(report: KernelReport) -> bool:
+    """Whether the verdict holds only for the integer contents of its launch."""
+    return any(line.startswith(FIXED_CONTENTS) for line in report.assumptions)
+
+
+def _with_contents(launch: Launch, job: ValidationJob) -> Launch:
+    args = tuple(
+        replace(arg, contents=np.asarray(job.contents[arg.name]())) if isinstance(arg, TensorArg) and arg.name in job.contents else arg
+        for arg in launch.args
+    )
+    return replace(launch, args=args)
+
+
+class _Validation:
+    """The state of one attempt: stages, the report so far, and what failed on the way."""
+
+    def __init__(self, job: ValidationJob, retry: bool) -> None:
+        self.job = job
+        self.retry = retry
+        self.report = KernelReport(
+            kernel=job.kernel, configuration=dict(job.configuration), target=job.target, toolchain=dict(job.toolchain)
+        )
+        self.report.launch = launch_to_json(job.launch)
+        self.report.tensors = {arg.name: arg for arg in job.launch.args if isinstance(arg, TensorArg)}
+        self.report.ctas_total = job.launch.cta_count
+        self.stages = Stages(job.launch, job.options)
+        self.failed: list[PtxError] = []
+
+    def fail(self, error: PtxError, what: str) -> None:
+        """Note a failure, or leave with it if it is ours or asks for another attempt."""
+        if isinstance(error, InternalError) or (self.retry and isinstance(error, NotStructuredError)):
+            raise error
+        self.failed.append(error)
+        self.report.errors.append(f"{what}: {error.render()}")
+
+
+def _attempt(job: ValidationJob, retry: bool) -> KernelReport:
+    try:
+        state = _Validation(job, retry)
+    except LaunchError as error:
+        return KernelReport(
+            kernel=job.kernel, configuration=dict(job.configuration), target=job.target, reason=error.message, errors=[error.render()]
+        )
+    execution = _execute(state)
+    own = _evaluate_own(state) if execution is not None else None
+    comparisons: list[Comparison] = []
+    if execution is not None and own is not None:
+        comparisons += _compare(state, OWN_SOURCE, f"{job.kernel}'s own TTIR", own, execution.footprints)
+    if execution is not None and job.reference is not None:
+        comparisons += _compare_reference(state, execution)
+    state.report.comparisons = comparisons
+    _conclude(state, own.findings if own is not None else [])
+    return state.report
+
+
+def _execute(state: _Validation) -> "Execution | None":
+    try:
+        execution = state.stages.candidate(state.job.ptx, state.job.entry)
+    except PtxError as error:
+        state.fail(error, "PTX")
+        return None
+    report = state.report
+    report.findings = list(execution.findings)
+    report.ctas_executed, report.ctas_total = execution.ctas_executed, execution.ctas_total
+    report.instructions = execution.instructions
+    report.assumptions += execution.assumptions
+    state.stages.seconds.update(execution.seconds)
+    return execution
+
+
+def _evaluate_own(state: _Validation) -> Evaluated | None:
+    if state.job.source is None:
+        return None
+    try:
+        return state.stages.source(state.job.source)
+    except PtxError as error:
+        state.fail(error, "TTIR of the same compilation")
+        return None
+
+
+def _compare_reference(state: _Validation, execution: "Execution") -> list[Comparison]:
+    reference = state.job.reference
+    assert reference is not None
+    try:
+        evaluated = state.stages.reference(reference, state.job.constants)
+    except PtxError as error:
+        state.fail(error, f"reference ({reference.label})")
+        return []
+    expected, written = evaluated.footprints, execution.footprints
+    sampled = execution.ctas_executed < execution.ctas_total
+    if sampled:
+        expected, written = restrict(expected, written)
+        common = sum(len(footprint.index) for footprint in written.values())
+        total = sum(len(footprint.index) for footprint in execution.footprints.values())
+        if common == 0:
+            state.report.errors.append(f"reference ({reference.label}): the sampled CTAs of both sides write no common element")
+            return [Comparison(REFERENCE, reference.label, Verdict(Status.UNKNOWN, Method.EXACT, [], "no common element"))]
+        state.report.assumptions.append(f"compared with the reference on {common} of {total} elements written by the sampled CTAs")
+    return _compare(state, REFERENCE, reference.label, Evaluated(expected, evaluated.findings), written)
+
+
+def _compare(state: _Validation, against: str, label: str, reference: Evaluated, candidate: Mapping[str, Footprint]) -> list[Comparison]:
+    try:
+        verdict = state.stages.decide(reference.footprints, candidate)
+    except PtxError as error:
+        state.fail(error, against)
+        return []
+    state.report.assumptions += verdict.assumptions
+    return [Comparison(against, label, verdict)]
+
+
+def _uses(job: ValidationJob) -> list[ParameterUse]:
+    try:
+        return parameter_uses(job.source) if job.source is not None else []
+    except PtxError:
+        return []
+
+
+def _conclude(state: _Validation, source_findings: Sequence[Finding]) -> None:
+    report, job = state.report, state.job
+    statuses = [comparison.status for comparison in report.comparisons]
+    if report.error_findings or Status.REFUTED in statuses:
+        report.status = Status.REFUTED
+        by_name = {comparison.against: comparison for comparison in report.comparisons}
+        report.blame = assign_blame(job, by_name.get(OWN_SOURCE), by_name.get(REFERENCE), _uses(job), state.stages.bound)
+        if not report.blame.party:
+            report.blame = blame_findings(report.findings, source_findings, job)
+    elif state.failed:
+        report.status = Status.UNSUPPORTED if _unsupported(state.failed) else Status.UNKNOWN
+        report.reason = state.failed[0].message
+    elif not statuses:
+        report.status, report.reason = Status.UNKNOWN, "nothing to compare with: only order and memory were checked"
+    elif all(status is Status.PROVED for status in statuses):
+        report.status = Status.PROVED
+    else:
+        report.status = Status.UNKNOWN
+        report.reason = next((c.verdict.reason for c in report.comparisons if c.status is not Status.PROVED), "")
+    if any(comparison.verdict.method is Method.FINGERPRINT for comparison in report.comparisons):
+        report.method = Method.FINGERPRINT
+    if report.ctas_executed < report.ctas_total:
+        report.assumptions.append(f"{report.ctas_executed} of {report.ctas_total} CTAs executed (corners, edges, a seeded sample)")
+    report.assumptions = list(dict.fromkeys(report.assumptions))
+    report.seconds = dict(state.stages.seconds)
+
+
+def _unsupported(errors: Sequence[PtxError]) -> bool:
+    unknown = (BudgetError, NotStructuredError, LaunchError)
+    return any(isinstance(error, UnsupportedError) for error in errors) or not any(isinstance(error, unknown) for error in errors)
+
+
+def agree(left: TtirReference, right: TtirReference, job: ValidationJob) -> Status:
+    """Whether two configurations' sources compute the same outputs: the status of their comparison."""
+    try:
+        stages = Stages(left.launch, job.options)
+        return stages.decide(stages.source(left.text).footprints, stages.source(right.text, right.launch).footprints).status
+    except PtxError:
+        return Status.UNKNOWN
