@@ -165,6 +165,8 @@ def _apply(cursor: Cursor, operator: str, value: Constant, start: int) -> Consta
         return FloatLit(value.bits ^ (1 << (value.width - 1)), value.width) if operator == "-" else value
     if operator == "!":
         return Integer(int(not value.value), False)
+    if operator == "-" and value.value == 1 << 63:
+        return Integer(value.value, False)  # the least .s64, whose digits alone are a .u64
     results = {"+": value.value, "-": -value.value, "~": ~value.value}
     return Integer(results[operator], value.unsigned)
 

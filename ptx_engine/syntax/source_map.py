@@ -10,9 +10,8 @@ import re
 from ptx_engine.syntax.ast import Loc, Module
 
 _LIBRARY = re.compile(
-    r"(?:^|/)(?:triton/(?:language|experimental|tools|runtime)/"
-    r"|tilelang/|tvm/|cutlass/include/|cute/|(?:targets/[^/]+/)?include/(?:cuda|cub|thrust|crt|cccl|nv|cooperative_groups)"
-    r"|cuda[^/]*/(?:targets/[^/]+/)?include/)"
+    r"(?:^|/)(?:triton/(?:language|experimental|tools|runtime)/|tilelang/|tl_templates/|cutlass/include/"
+    r"|targets/[^/]+/include/|(?:cuda|nvidia/)[^/]*/include/|usr/(?:local/)?include/|cuda/std/)"
 )
 
 
