@@ -125,7 +125,7 @@ def _variables(environ: Mapping[str, str]) -> list[Fact]:
 def _outcome(environ: Mapping[str, str], needed: list[Fact]) -> Fact:
     """What a Triton program started now would see."""
     missing = [fact for fact in needed if fact.state != "ok"]
-    if environ.get("VOLTA_VALIDATE", "0") in ("", "0"):
+    if environ.get("VOLTA_VALIDATE", "").lower() in ("", "0", "off", "false", "no"):
         if missing:
             return Fact("validation", "note", "off, and would not work yet: " + "; ".join(f"{f.subject} {f.text}" for f in missing))
         return Fact("validation", "note", "off: set VOLTA_VALIDATE=1, or use volta-pass run program.py")

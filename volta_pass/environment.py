@@ -22,8 +22,13 @@ class Variable:
 
 
 VARIABLES = (
-    Variable("VOLTA_VALIDATE", r"0|1|warn|strict", "0, 1, warn or strict", "validate every kernel that is compiled and launched"),
-    Variable("VOLTA_TARGET", r"cuda:\d+", "a target such as cuda:80", "compile for this target and run without a GPU"),
+    Variable(
+        "VOLTA_VALIDATE",
+        r"(?i:0|1|on|off|true|false|yes|no|warn|strict)",
+        "0, 1, warn or strict",
+        "validate every kernel that is compiled and launched",
+    ),
+    Variable("VOLTA_TARGET", r"cuda:(sm_?)?\d+[af]?", "a target such as cuda:80", "compile for this target and run without a GPU"),
     Variable("VOLTA_REPORT", r".+", "the path of a .json file", "write the reports there when the program ends"),
     Variable("VOLTA_SECONDS", r"\d+(\.\d*)?", "a number of seconds, 0 for no limit", "budget of one validation"),
     Variable("VOLTA_CTAS", r"all|[1-9]\d*", "all or a positive number", "execute at most so many CTAs of a launch"),

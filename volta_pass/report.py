@@ -6,6 +6,8 @@ import contextlib
 import io
 import json
 import os
+import shutil
+import sys
 import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -16,7 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ptx_engine.verdict import Status
-from volta_pass.diagnostics.paint import printable
+from volta_pass.diagnostics.paint import printable, wants_color
 from volta_pass.kernel_report import KernelReport
 
 #: the version of the JSON file's layout
@@ -27,6 +29,8 @@ EXIT_CODES = {Status.PROVED: 0, Status.REFUTED: 1, Status.UNKNOWN: 3, Status.UNS
 #: from best to worst: a wrong kernel outweighs what could not be decided
 _RANK = (Status.PROVED, Status.UNSUPPORTED, Status.UNKNOWN, Status.REFUTED)
 _STYLES = {Status.PROVED: "green", Status.REFUTED: "bold red", Status.UNKNOWN: "yellow", Status.UNSUPPORTED: "yellow"}
+#: columns of the table where no terminal says how many it has
+_WIDTH = 120
 _ABBREVIATIONS = {"num_warps": "w", "num_stages": "s"}
 
 
@@ -45,11 +49,16 @@ def short_configuration(report: KernelReport) -> str:
     return " ".join(parts)
 
 
-def exit_table(reports: Sequence[KernelReport], *, width: int = 110, color: bool = False) -> str:
+def exit_table(reports: Sequence[KernelReport], *, width: int | None = None, color: bool | None = None) -> str:
     """The table of kernel, configuration, verdict, outputs, CTAs, findings and times, with the assumptions below it.
 
-    Fits ``width`` columns: below 100 the counts of outputs and classes and the compile time are left out.
+    Fits ``width`` columns (None: the terminal's): below 100 the counts of outputs and classes and the compile time are left
+    out. ``color`` None: coloured where stderr is a terminal and NO_COLOR is unset.
     """
+    if width is None:
+        width = shutil.get_terminal_size((_WIDTH, 24)).columns if sys.stderr.isatty() else _WIDTH
+    if color is None:
+        color = wants_color(sys.stderr)
     narrow = width < 100
     table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
     table.add_column("kernel", overflow="fold")

@@ -57,9 +57,13 @@ def ready_side(side: SideSpec, spec: Spec, options: CheckOptions) -> ReadySide:
         )  # fmt: skip
     if side.kind is SideKind.PTX:
         return ready_ptx(side, read_text(side), spec, options)
-    from volta_pass.check import code
+    if side.kind is SideKind.TRITON:
+        from volta_pass.check.triton_side import ready_triton
 
-    return code.ready_triton(side, spec, options) if side.kind is SideKind.TRITON else code.ready_python(side, spec)
+        return ready_triton(side, spec, options)
+    from volta_pass.check.python_side import ready_python
+
+    return ready_python(side, spec)
 
 
 def read_text(side: SideSpec) -> str:

@@ -14,6 +14,9 @@ from ptx_engine.errors import LaunchError
 from ptx_engine.verdict import Status
 from volta_pass.report import EXIT_CODES
 
+#: words with which VOLTA_VALIDATE is off
+_OFF = ("", "0", "off", "false", "no")
+
 
 def command(args: argparse.Namespace) -> int:
     """Run the program. Where every verdict is proved, the exit code is the program's own."""
@@ -26,14 +29,16 @@ def command(args: argparse.Namespace) -> int:
         if _stamp(report) == before:
             print("volta-pass: no kernel was validated (see volta-pass doctor)", file=sys.stderr)
             return code
-        worst = read_verdict(report)
+        kernels, worst = read_report(report)
+    if kernels == 0:
+        print("volta-pass: no kernel was validated (see volta-pass doctor)", file=sys.stderr)
     return EXIT_CODES[worst] or code
 
 
 def child_environment(args: argparse.Namespace, report: Path) -> dict[str, str]:
     """The child's environment: validation on, target and report as asked."""
     environ = {**os.environ, "VOLTA_REPORT": str(report)}
-    if args.mode or environ.get("VOLTA_VALIDATE", "0") == "0":
+    if args.mode or environ.get("VOLTA_VALIDATE", "").lower() in _OFF:
         environ["VOLTA_VALIDATE"] = args.mode or "1"
     if args.target:
         environ["VOLTA_TARGET"] = args.target
@@ -49,10 +54,11 @@ def run_program(program: str, arguments: list[str], environ: dict[str, str], *, 
     return process.returncode if process.returncode >= 0 else 128 - process.returncode
 
 
-def read_verdict(report: Path) -> Status:
-    """The worst verdict in a JSON report. Raises LaunchError where there is none to read."""
+def read_report(report: Path) -> tuple[int, Status]:
+    """The number of kernels in a JSON report, and the worst verdict. Raises LaunchError where there is none to read."""
     try:
-        return Status(json.loads(report.read_text(encoding="utf-8"))["verdict"])
+        document = json.loads(report.read_text(encoding="utf-8"))
+        return len(document["kernels"]), Status(document["verdict"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise LaunchError(f"the program's report {report} cannot be read: {error}") from None
 
