@@ -1,0 +1,297 @@
+"""Happens-before checking of a launch, told by the machine what happens in the one schedule that it runs.
+
+Between two full barriers of a CTA access columns are only collected; when the interval ends they are intersected in bulk.
+Conflicting pairs that no barrier orders go to vector clocks (``clocks``) if anything but full barriers synchronised. Global memory is
+examined when enough accesses have gathered, and at the end. By confluence, a launch without findings is ordered in every schedule;
+barrier deadlocks are the machine's to see.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ptx_engine.findings import Finding
+from ptx_engine.launch import Buffer, Launch
+from ptx_engine.order.clocks import Arrive, Atomic, Clocks, Edge, Event, Fence, Join, Overwrite, Reset
+from ptx_engine.order.copies import AsyncCopies
+from ptx_engine.order.globals import GlobalLog
+from ptx_engine.order.intersect import gather
+from ptx_engine.order.pairs import Oracle, Rows, rows_of, unordered_pairs
+from ptx_engine.order.records import (
+    ASYNC,
+    ATOMIC,
+    NEVER,
+    READ,
+    WRITE,
+    AtomicKind,
+    Batch,
+    Column,
+    IssueGroup,
+    MemoryOrder,
+    Observation,
+    Scope,
+    Space,
+)
+from ptx_engine.order.report import Report
+from ptx_engine.order.shared import SharedLog
+
+WARP_SIZE = 32
+
+_ATOMIC_KIND = {
+    AtomicKind.RMW: ATOMIC | READ | WRITE,
+    AtomicKind.REDUCE: ATOMIC | READ | WRITE,
+    AtomicKind.LOAD: ATOMIC | READ,
+    AtomicKind.STORE: ATOMIC | WRITE,
+}
+
+
+class OrderChecker:
+    """Collects accesses and synchronisation of a launch, batch of CTAs after batch; ``finish`` gives the findings.
+
+    ``threads`` are int32 batch thread numbers, without repetition in one call; ``addresses`` int64 byte addresses, offsets into
+    the CTA's window for shared memory, or one int for all threads. Arrays are kept by reference and must not change afterwards.
+    All accesses must be within bounds; an access of ``nbytes`` is one access.
+    """
+
+    def __init__(self, launch: Launch, shared_bytes: int, buffers: Sequence[Buffer], warp_size: int = WARP_SIZE) -> None:
+        self._launch = launch
+        self._n = launch.threads
+        self._warp_size = warp_size
+        self._seq = 0
+        self._report = Report(launch, buffers, warp_size)
+        self._shared = SharedLog(shared_bytes, self._examine)
+        self._global = GlobalLog(buffers, self._examine)
+        self._clocks = Clocks(self._n)
+        self._events: list[Event] = []
+        #: whether anything synchronised that is not a full barrier of a CTA or a warp
+        self._beyond_barriers = False
+        self._fences = False
+        self._start(np.zeros(0, np.int32))
+
+    @property
+    def needed(self) -> bool:
+        """False if only one thread runs: then only asynchronous copies can be unordered."""
+        ctas = self._launch.cta_count if self._launch.ctas is None else len(self._launch.ctas)
+        return self._n * ctas > 1
+
+    # --- batches ------------------------------------------------------------------------------
+
+    def begin_batch(self, ctas: np.ndarray) -> None:
+        """Start a batch: slot s is CTA ``ctas[s]`` (int32 linear numbers, x fastest)."""
+        self._start(ctas)
+
+    def _start(self, ctas: np.ndarray) -> None:
+        self._batch = Batch(ctas, self._n, self._warp_size)
+        self._base = np.full(self._batch.slots, -1, np.int64)
+        self._warp_base = np.full(self._batch.slots * self._batch.warps_per_cta, -1, np.int64)
+        self._live = np.full(self._batch.slots, self._n, np.int64)
+        self._copies = AsyncCopies(self._batch)
+        self._arrived: set[tuple[int, int]] = set()
+
+    def end_batch(self) -> None:
+        """The CTAs of the batch have run to their end."""
+        self._shared.close(self._tick(), self._batch, None)
+        self._shared.clear()
+        if not self._beyond_barriers:
+            self._events.clear()
+
+    def finish(self) -> list[Finding]:
+        """All findings of the launch, errors first, in a fixed order."""
+        self._global.close()
+        return self._report.findings()
+
+    # --- accesses -----------------------------------------------------------------------------
+
+    def read(self, space: Space, instruction: int, threads: np.ndarray, addresses: np.ndarray | int, nbytes: int) -> None:
+        """A plain load."""
+        self._access(space, READ, instruction, threads, addresses, nbytes)
+
+    def write(
+        self,
+        space: Space,
+        instruction: int,
+        threads: np.ndarray,
+        addresses: np.ndarray | int,
+        nbytes: int,
+        values: np.ndarray | None = None,
+    ) -> None:
+        """A plain store. ``values`` (n,) or (n, k): opaque ids of what is stored, equal where the value is; None if not known."""
+        column = self._access(space, WRITE, instruction, threads, addresses, nbytes, values)
+        if column is not None and self._beyond_barriers:
+            self._events.append(Overwrite(column.seq, self._batch, column.threads, column.addresses, nbytes, space))
+
+    def atomic(
+        self,
+        space: Space,
+        instruction: int,
+        threads: np.ndarray,
+        addresses: np.ndarray | int,
+        nbytes: int,
+        scope: Scope,
+        order: MemoryOrder,
+        kind: AtomicKind = AtomicKind.RMW,
+        observation: Observation = Observation.DECIDES,
+    ) -> None:
+        """A strong operation, in the order in which the values were exchanged: ``atom``, ``red``, ``ld.relaxed/acquire/volatile``,
+        ``st.relaxed/release/volatile``. A polling loop is told of its last, successful load (and may be of the others)."""
+        column = self._access(space, _ATOMIC_KIND[kind], instruction, threads, addresses, nbytes)
+        if column is None:
+            return
+        column.beyond_cta = scope.beyond_cta
+        self._beyond_barriers |= order is not MemoryOrder.RELAXED or self._fences
+        self._events.append(
+            Atomic(column.seq, self._batch, threads, column.addresses, space, kind, order, scope.beyond_cta, observation)
+        )  # fmt: skip
+
+    def async_copy(
+        self,
+        instruction: int,
+        threads: np.ndarray,
+        shared_addresses: np.ndarray | int,
+        global_addresses: np.ndarray | int,
+        nbytes: int,
+        global_bytes: int | None = None,
+        reads: np.ndarray | None = None,
+    ) -> None:
+        """``cp.async``: an agent writes ``nbytes`` of shared memory and reads ``global_bytes`` (the same, by default) of global memory.
+        ``reads`` masks the threads whose source is read at all (src-size 0 reads nothing)."""
+        group = self._copies.issue()
+        self._access(Space.SHARED, WRITE | ASYNC, instruction, threads, shared_addresses, nbytes, None, group)
+        if reads is not None and not reads.all():
+            threads = threads[reads]
+            global_addresses = global_addresses if isinstance(global_addresses, int) else global_addresses[reads]
+        if len(threads):
+            width = nbytes if global_bytes is None else global_bytes
+            self._access(Space.GLOBAL, READ | ASYNC, instruction, threads, global_addresses, width, None, group)
+
+    def _access(
+        self, space: Space, kind: int, instruction: int, threads: np.ndarray, addresses: np.ndarray | int, nbytes: int,
+        values: np.ndarray | None = None, group: IssueGroup | None = None,
+    ) -> Column | None:  # fmt: skip
+        if space is Space.LOCAL or not len(threads):
+            return None
+        if not isinstance(addresses, np.ndarray):
+            addresses = np.full(len(threads), addresses, np.int64)
+        self._seq += 1
+        column = Column(
+            self._seq, kind, instruction, threads, addresses, nbytes, self._batch, self._base, self._warp_base, values, group
+        )  # fmt: skip
+        if space is Space.SHARED:
+            self._shared.add(column)
+        else:
+            self._global.add(column)
+        return column
+
+    # --- asynchronous copies ------------------------------------------------------------------
+
+    def commit_group(self, instruction: int, threads: np.ndarray) -> None:
+        """``cp.async.commit_group``"""
+        self._copies.commit(threads)
+
+    def wait_group(self, instruction: int, threads: np.ndarray, pending: int) -> None:
+        """``cp.async.wait_group``: all but the latest ``pending`` committed groups are complete for the executing thread.
+        ``pending`` WAIT_ALL (-1) is ``cp.async.wait_all``, which also completes copies that were not committed."""
+        self._copies.wait(self._tick(), threads, pending)
+
+    # --- synchronisation ----------------------------------------------------------------------
+
+    def cta_barrier(self, instruction: int, threads: np.ndarray, barrier_id: int = 0, count: int | None = None) -> None:
+        """``bar.sync``/``bar.red`` completed: all threads that waited at it, sorted, of every CTA in which it completes now."""
+        seq = self._tick()
+        slots_of = self._batch.slot(threads)
+        slots, counts = np.unique(slots_of, return_counts=True)
+        full = counts == self._live[slots]
+        keys = [(slot, barrier_id) for slot in slots.tolist()]
+        late = np.array([key in self._arrived for key in keys], bool) if self._arrived else np.zeros(len(slots), bool)
+        self._arrived.difference_update(keys)
+        self._events.append(Join(seq, self._batch, threads, slots_of, barrier_id))
+        if full.any():
+            self._full_barrier(seq, slots[full])
+        if late.any() or not full.all():
+            self._beyond_barriers = True
+
+    def _full_barrier(self, seq: int, slots: np.ndarray) -> None:
+        every = len(slots) == self._batch.slots
+        self._shared.close(seq, self._batch, None if every else slots)
+        self._base = self._base.copy()
+        self._base[slots] = seq
+
+    def cta_arrive(self, instruction: int, threads: np.ndarray, barrier_id: int, count: int | None = None) -> None:
+        """``bar.arrive`` executes (not: completes); the next ``cta_barrier`` of that id in the CTA acquires it."""
+        self._beyond_barriers = True
+        self._arrived.update((slot, barrier_id) for slot in np.unique(self._batch.slot(threads)).tolist())
+        self._events.append(Arrive(self._tick(), self._batch, threads, barrier_id))
+
+    def cta_reset(self, instruction: int, slots: np.ndarray, barrier_id: int) -> None:
+        """A barrier completed by ``bar.arrive`` alone: nobody waits for these arrivals."""
+        self._arrived.difference_update((slot, barrier_id) for slot in slots.tolist())
+        self._events.append(Reset(self._tick(), self._batch, slots, barrier_id))
+
+    def warp_barrier(self, instruction: int, threads: np.ndarray) -> None:
+        """``bar.warp.sync`` completed: orders the participating lanes of each warp, and nobody else."""
+        warps_of = self._batch.warp(threads)
+        warps, counts = np.unique(warps_of, return_counts=True)
+        first = warps % self._batch.warps_per_cta * self._warp_size
+        full = counts == np.minimum(self._warp_size, self._n - first)
+        if self._batch.warps_per_cta == 1 and full.all():
+            slots = np.unique(self._batch.slot(threads))
+            seq = self._tick()
+            self._full_barrier(seq, slots)
+            self._events.append(Join(seq, self._batch, threads, warps_of))
+            return
+        seq = self._tick()
+        self._warp_base = self._warp_base.copy()
+        self._warp_base[warps[full]] = seq
+        self._beyond_barriers |= not bool(full.all())
+        self._events.append(Join(seq, self._batch, threads, warps_of))
+
+    def release(self, key: int | np.ndarray, threads: np.ndarray) -> None:
+        """Threads release to an object of their CTA (an mbarrier's phase, say): ``key`` is an int, or one per thread."""
+        self._edge(key, threads, release=True)
+
+    def acquire(self, key: int | np.ndarray, threads: np.ndarray) -> None:
+        """Threads acquire all that was released to the object so far."""
+        self._edge(key, threads, release=False)
+
+    def async_release(self, key: int | np.ndarray, threads: np.ndarray) -> None:
+        """``cp.async.mbarrier.arrive``: the threads' copies issued so far are complete for whoever acquires the object."""
+        self._edge(key, threads, release=True, agent=True)
+
+    def _edge(self, key: int | np.ndarray, threads: np.ndarray, *, release: bool, agent: bool = False) -> None:
+        self._beyond_barriers = True
+        keys = np.broadcast_to(np.asarray(key, np.int64), threads.shape)
+        self._events.append(Edge(self._tick(), self._batch, threads, keys, release, agent))
+
+    def fence(self, instruction: int, threads: np.ndarray, scope: Scope) -> None:
+        """``fence.acq_rel``, ``fence.sc``, ``membar``"""
+        self._fences = True
+        self._events.append(Fence(self._tick(), self._batch, threads, scope.beyond_cta))
+
+    def exit(self, threads: np.ndarray) -> None:
+        """Threads exit. Later barriers of their CTA do not wait for them and say nothing about their accesses."""
+        slots_of = self._batch.slot(threads)
+        self._live -= np.bincount(slots_of, minlength=self._batch.slots)
+        if self._batch.exit_cap is None:
+            self._batch.exit_cap = np.full(self._batch.threads, NEVER)
+        self._batch.exit_cap[threads] = self._base[slots_of]
+
+    def _tick(self) -> int:
+        self._seq += 1
+        return self._seq
+
+    # --- examination --------------------------------------------------------------------------
+
+    def _examine(self, space: Space, columns: Sequence[Column], stride: int, shift: int, granules: np.ndarray) -> None:
+        """Report all unordered pairs of accesses at suspicious granules."""
+        rows = rows_of(gather(columns, stride, shift, granules), self._n, self._warp_size)
+        oracle: Oracle | None = self._ordered_by_clocks if self._beyond_barriers else None
+        for earlier, later in unordered_pairs(rows, oracle):
+            self._report.add(space, rows, earlier, later)
+
+    def _ordered_by_clocks(self, rows: Rows, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        if self._events:
+            self._clocks.replay(self._events)
+            self._events = []
+        return self._clocks.ordered(rows, a, b)

@@ -1,0 +1,292 @@
+"""Vector clocks: the exact order that partial barriers, arrivals, mbarriers, atomics and fences make.
+
+Lazy: events are only recorded; they are replayed, in executed order, once a pair of accesses turns up that full barriers do not
+order. A thread's clock says, per thread of each CTA it has heard of, up to which time it knows that thread's accesses, and in a
+second half of the row up to which time it knows that thread's asynchronous copies to be complete. Source: PTX ISA, memory
+consistency model (release and acquire patterns, morally strong operations, causality order).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ptx_engine.order.pairs import Rows
+from ptx_engine.order.records import ASYNC, AtomicKind, Batch, MemoryOrder, Observation, Space
+
+#: CTA number -> times per thread, then per thread's asynchronous agent. Never changed once made.
+Clock = dict[int, np.ndarray]
+
+
+@dataclass(slots=True)
+class Join:
+    """A barrier completed by ``threads``; ``groups`` tells apart the CTAs (or warps) that each synchronise among themselves."""
+
+    seq: int
+    batch: Batch
+    threads: np.ndarray
+    groups: np.ndarray
+    barrier_id: int | None = None
+
+
+@dataclass(slots=True)
+class Arrive:
+    """``bar.arrive``, when it executes; the next completion of that barrier takes it in."""
+
+    seq: int
+    batch: Batch
+    threads: np.ndarray
+    barrier_id: int
+
+
+@dataclass(slots=True)
+class Reset:
+    """A barrier completed by arrivals alone: nobody waits, the arrivals are spent."""
+
+    seq: int
+    batch: Batch
+    slots: np.ndarray
+    barrier_id: int
+
+
+@dataclass(slots=True)
+class Edge:
+    """Release to (or acquire from) an object of the CTA; ``agent``: asynchronous copies so far are released, not the thread."""
+
+    seq: int
+    batch: Batch
+    threads: np.ndarray
+    keys: np.ndarray
+    release: bool
+    agent: bool = False
+
+
+@dataclass(slots=True)
+class Atomic:
+    seq: int
+    batch: Batch
+    threads: np.ndarray
+    addresses: np.ndarray
+    space: Space
+    kind: AtomicKind
+    order: MemoryOrder
+    beyond_cta: bool
+    observation: Observation
+
+
+@dataclass(slots=True)
+class Fence:
+    seq: int
+    batch: Batch
+    threads: np.ndarray
+    beyond_cta: bool
+
+
+@dataclass(slots=True)
+class Overwrite:
+    """Plain stores: what an acquire reads afterwards was not released."""
+
+    seq: int
+    batch: Batch
+    threads: np.ndarray
+    addresses: np.ndarray
+    nbytes: int
+    space: Space
+
+
+Event = Join | Arrive | Reset | Edge | Atomic | Fence | Overwrite
+
+
+@dataclass
+class _Location:
+    """What a read of an address synchronises with: releases seen by every CTA, and those seen by one CTA only."""
+
+    wide: Clock | None = None
+    narrow: dict[int, Clock] = field(default_factory=dict)
+
+
+@dataclass
+class _Fenced:
+    """A thread's latest fences: the clock its later relaxed writes release, and what its relaxed reads may yet acquire."""
+
+    wide: Clock | None = None
+    narrow: Clock | None = None
+    pending: list[tuple[bool, Clock | None, Clock | None]] = field(default_factory=list)
+
+
+def joined(clocks: Iterable[Clock]) -> Clock:
+    """The least clock above all of them; rows are shared, not copied, where one clock has them alone."""
+    out: Clock = {}
+    for clock in {id(c): c for c in clocks}.values():
+        for cta, row in clock.items():
+            mine = out.get(cta)
+            out[cta] = row if mine is None or mine is row else np.maximum(mine, row)
+    return out
+
+
+class Clocks:
+    """Replays events and answers what was ordered when."""
+
+    def __init__(self, threads_per_cta: int) -> None:
+        self._n = threads_per_cta
+        self._now: dict[int, Clock] = {}
+        self._history: dict[int, tuple[list[int], list[Clock]]] = {}
+        self._arrivals: dict[tuple[int, int], list[Clock]] = {}
+        self._objects: dict[tuple[int, int], Clock] = {}
+        self._locations: dict[tuple[int, int], _Location] = {}
+        self._fenced: dict[int, _Fenced] = {}
+
+    def replay(self, events: Iterable[Event]) -> None:
+        """Apply further events, in executed order."""
+        for event in events:
+            if isinstance(event, Join):
+                self._join(event)
+            elif isinstance(event, Arrive):
+                self._arrive(event)
+            elif isinstance(event, Reset):
+                for cta in event.batch.ctas[event.slots].tolist():
+                    self._arrivals.pop((cta, event.barrier_id), None)
+            elif isinstance(event, Edge):
+                self._edge(event)
+            elif isinstance(event, Atomic):
+                self._atomic(event)
+            elif isinstance(event, Fence):
+                self._fence(event)
+            else:
+                self._overwrite(event)
+
+    def ordered(self, rows: Rows, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        """Whether access a happens before access b, for pairs of rows in executed order."""
+        out = np.zeros(len(a), bool)
+        thread_b, seq_b = rows.cells.thread[b], rows.seq[b]
+        order = np.lexsort((seq_b, thread_b))
+        cuts = np.flatnonzero((np.diff(thread_b[order]) != 0) | (np.diff(seq_b[order]) != 0)) + 1
+        for part in np.split(order, cuts):
+            clock = self._at(int(thread_b[part[0]]), int(seq_b[part[0]]))
+            for cta in np.unique(rows.cta[a[part]]).tolist():
+                row = clock.get(cta)
+                if row is None:
+                    continue
+                some = part[rows.cta[a[part]] == cta]
+                first = a[some]
+                tid = rows.cells.thread[first] - cta * self._n
+                copy = (rows.kind[first] & ASYNC) != 0
+                out[some] = (row[tid] > rows.released[first]) | (copy & (row[self._n + tid] > rows.seq[first]))
+        return out
+
+    def _at(self, thread: int, seq: int) -> Clock:
+        """The clock a thread had when it executed ``seq``."""
+        seqs, clocks = self._history.get(thread, ([], []))
+        at = bisect_left(seqs, seq)
+        return clocks[at - 1] if at else {}
+
+    def _set(self, thread: int, seq: int, clock: Clock) -> None:
+        self._now[thread] = clock
+        seqs, clocks = self._history.setdefault(thread, ([], []))
+        if seqs and seqs[-1] == seq:
+            clocks[-1] = clock
+        else:
+            seqs.append(seq)
+            clocks.append(clock)
+
+    def _with_own(self, clock: Clock, threads: list[int], seq: int, *, agent: bool = False) -> Clock:
+        """The clock plus these threads' own accesses (or their agents' copies) before ``seq``; the threads are of one CTA."""
+        cta = threads[0] // self._n
+        row = clock.get(cta)
+        row = np.full(2 * self._n, -1, np.int64) if row is None else row.copy()
+        tids = np.asarray(threads) - cta * self._n
+        row[tids + self._n if agent else tids] = seq
+        return {**clock, cta: row}
+
+    def _snapshot(self, thread: int, seq: int) -> Clock:
+        return self._with_own(self._now.get(thread, {}), [thread], seq)
+
+    def _join(self, event: Join) -> None:
+        threads = event.batch.grid_threads(event.threads)
+        for group in np.unique(event.groups).tolist():
+            members = threads[event.groups == group].tolist()
+            known = [self._now.get(t, {}) for t in members]
+            if event.barrier_id is not None:
+                known += self._arrivals.pop((members[0] // self._n, event.barrier_id), [])
+            clock = self._with_own(joined(known), members, event.seq)
+            for thread in members:
+                self._set(thread, event.seq, clock)
+
+    def _arrive(self, event: Arrive) -> None:
+        for thread in event.batch.grid_threads(event.threads).tolist():
+            self._arrivals.setdefault((thread // self._n, event.barrier_id), []).append(self._snapshot(thread, event.seq))
+
+    def _edge(self, event: Edge) -> None:
+        for thread, key in zip(event.batch.grid_threads(event.threads).tolist(), event.keys.tolist()):
+            place = (thread // self._n, key)
+            held = self._objects.get(place, {})
+            if event.agent:
+                self._objects[place] = self._with_own(held, [thread], event.seq, agent=True)
+            elif event.release:
+                self._objects[place] = joined([held, self._snapshot(thread, event.seq)])
+            else:
+                self._set(thread, event.seq, joined([self._now.get(thread, {}), held]))
+
+    def _fence(self, event: Fence) -> None:
+        for thread in event.batch.grid_threads(event.threads).tolist():
+            state = self._fenced.setdefault(thread, _Fenced())
+            known = [self._now.get(thread, {})]
+            for wide_access, narrow, wide in state.pending:
+                known += [c for c in (narrow, wide if wide_access and event.beyond_cta else None) if c is not None]
+            self._set(thread, event.seq, joined(known))
+            if event.beyond_cta:
+                state.pending = []
+            state.narrow = self._snapshot(thread, event.seq)
+            if event.beyond_cta:
+                state.wide = state.narrow
+
+    def _atomic(self, event: Atomic) -> None:
+        shared = event.space is Space.SHARED
+        for thread, address in zip(event.batch.grid_threads(event.threads).tolist(), event.addresses.tolist()):
+            cta = thread // self._n
+            place = self._locations.setdefault((cta if shared else -1, address), _Location())
+            if event.kind in (AtomicKind.RMW, AtomicKind.LOAD) and event.observation is Observation.DECIDES:
+                self._observe(event, thread, cta, place)
+            if event.kind is not AtomicKind.LOAD:
+                self._publish(event, thread, cta, place)
+
+    def _observe(self, event: Atomic, thread: int, cta: int, place: _Location) -> None:
+        """The read half: acquire now, or keep for a later fence."""
+        narrow, wide = place.narrow.get(cta), place.wide
+        if narrow is None and wide is None:
+            return
+        if event.order.acquires:
+            seen = [c for c in (narrow, wide if event.beyond_cta else None) if c is not None]
+            self._set(thread, event.seq, joined([self._now.get(thread, {}), *seen]))
+        else:
+            self._fenced.setdefault(thread, _Fenced()).pending.append((event.beyond_cta, narrow, wide))
+
+    def _publish(self, event: Atomic, thread: int, cta: int, place: _Location) -> None:
+        """The write half: a store starts a new release sequence, a read-modify-write continues the one there is."""
+        if event.kind is AtomicKind.STORE:
+            place.wide, place.narrow = None, {}
+        fenced = self._fenced.get(thread, _Fenced())
+        own = self._snapshot(thread, event.seq) if event.order.releases else None
+        narrow = [c for c in (own, fenced.narrow) if c is not None]
+        if narrow:
+            place.narrow[cta] = joined([place.narrow.get(cta, {}), *narrow])
+        wide = [c for c in (own, fenced.wide) if c is not None] if event.beyond_cta else []
+        if wide:
+            place.wide = joined([place.wide or {}, *wide])
+
+    def _overwrite(self, event: Overwrite) -> None:
+        shared = event.space is Space.SHARED
+        threads = event.batch.grid_threads(event.threads)
+        touched = [a for _, a in self._locations]
+        if not touched:
+            return
+        places = np.unique(np.asarray(touched, np.int64))
+        at = np.searchsorted(places, event.addresses)
+        hits = np.flatnonzero((at < len(places)) & (places[np.minimum(at, len(places) - 1)] < event.addresses + event.nbytes))
+        for i in hits.tolist():
+            cta = int(threads[i]) // self._n if shared else -1
+            for byte in range(event.nbytes):
+                self._locations.pop((cta, int(event.addresses[i]) + byte), None)

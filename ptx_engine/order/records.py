@@ -1,0 +1,212 @@
+"""What the checker remembers of the schedule that ran: columns of accesses, the batch they belong to, groups of copies.
+
+A column is one executed memory instruction: threads, byte addresses, width. Its ``seq`` is its place in the executed
+order; clocks are such numbers too. Columns keep references to the arrays they were given, which must not change later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+
+import numpy as np
+
+#: a time that never comes: an asynchronous copy that nobody waited for
+NEVER = np.int64(1 << 62)
+
+READ, WRITE, ATOMIC, ASYNC = 1, 2, 4, 8
+
+
+class Space(Enum):
+    """State spaces that threads can share, and LOCAL, which needs no order."""
+
+    GLOBAL = "global"
+    SHARED = "shared"
+    LOCAL = "local"
+
+
+class Scope(Enum):
+    """Which threads an atomic or a fence is about. A cluster is taken as its CTA: the order it promises beyond that is not used."""
+
+    CTA = "cta"
+    CLUSTER = "cluster"
+    GPU = "gpu"
+    SYS = "sys"
+
+    @property
+    def beyond_cta(self) -> bool:
+        return self is Scope.GPU or self is Scope.SYS
+
+
+class MemoryOrder(Enum):
+    """The ``.sem`` of a strong operation."""
+
+    RELAXED = "relaxed"
+    ACQUIRE = "acquire"
+    RELEASE = "release"
+    ACQ_REL = "acq_rel"
+
+    @property
+    def acquires(self) -> bool:
+        return self is MemoryOrder.ACQUIRE or self is MemoryOrder.ACQ_REL
+
+    @property
+    def releases(self) -> bool:
+        return self is MemoryOrder.RELEASE or self is MemoryOrder.ACQ_REL
+
+
+class AtomicKind(Enum):
+    """RMW: ``atom``; REDUCE: ``red`` (returns nothing, so it acquires nothing); LOAD and STORE: strong or volatile ``ld``, ``st``."""
+
+    RMW = "rmw"
+    REDUCE = "reduce"
+    LOAD = "load"
+    STORE = "store"
+
+
+class Observation(Enum):
+    """Whether control depends on the value that an atomic read. Only then does what was observed hold in every schedule
+    that gets here; an acquire whose value nobody looks at orders nothing."""
+
+    DECIDES = "decides"
+    IGNORED = "ignored"
+
+
+class Batch:
+    """CTAs that run together: slot s is CTA ``ctas[s]``; batch thread t = slot * threads_per_cta + tid."""
+
+    def __init__(self, ctas: np.ndarray, threads_per_cta: int, warp_size: int) -> None:
+        self.ctas = np.asarray(ctas, np.int64)
+        self.threads_per_cta = threads_per_cta
+        self.slots = len(self.ctas)
+        self.threads = self.slots * threads_per_cta
+        self.warp_size = warp_size
+        self.warps_per_cta = -(-threads_per_cta // warp_size)
+        #: accesses of a thread before this time are ordered by barriers of its CTA; less than the barrier's own time
+        #: only for threads that exited before it
+        self.exit_cap: np.ndarray | None = None
+        self._offsets: dict[int, tuple[np.ndarray, np.ndarray]] = {}
+
+    def slot(self, threads: np.ndarray) -> np.ndarray:
+        return np.asarray(threads // self.threads_per_cta)
+
+    def warp(self, threads: np.ndarray) -> np.ndarray:
+        """Batch-wide warp numbers: warps never span two CTAs."""
+        slot, tid = np.divmod(threads, self.threads_per_cta)
+        return np.asarray(slot * self.warps_per_cta + tid // self.warp_size)
+
+    def grid_threads(self, threads: np.ndarray) -> np.ndarray:
+        """Grid-wide thread numbers: CTA number * threads per CTA + tid."""
+        slot, tid = np.divmod(threads, self.threads_per_cta)
+        return np.asarray(self.ctas[slot] * self.threads_per_cta + tid)
+
+    def slot_offsets(self, threads: np.ndarray, stride: int) -> np.ndarray | int:
+        """``slot * stride`` of each thread; remembered per array, since the machine reuses its thread columns."""
+        if self.slots == 1:
+            return 0
+        known = self._offsets.get(id(threads))
+        if known is not None and known[0] is threads:
+            return known[1]
+        offsets = self.slot(threads).astype(np.int64) * stride
+        if len(self._offsets) > 256:
+            self._offsets.clear()
+        self._offsets[id(threads)] = (threads, offsets)
+        return offsets
+
+
+class IssueGroup:
+    """Asynchronous copies issued between two commits. ``number[t]`` is thread t's group; ``completed[t]`` the time of the
+    wait that covered it, or NEVER."""
+
+    __slots__ = ("complete", "completed", "number")
+
+    def __init__(self, number: np.ndarray) -> None:
+        self.number = number
+        self.completed: np.ndarray | None = None
+        self.complete = False
+
+    def completion(self, threads: np.ndarray) -> np.ndarray:
+        """When each thread's copies were waited for by the thread itself; NEVER if not yet."""
+        if self.completed is None:
+            return np.full(len(threads), NEVER)
+        return np.asarray(self.completed[threads])
+
+
+@dataclass(slots=True, eq=False)
+class Column:
+    """One executed access of many threads. ``base[slot]`` and ``warp_base[warp]`` are the times of the last full barrier
+    of the CTA and of the warp before it. ``old`` columns were compared with each other before."""
+
+    seq: int
+    kind: int
+    instruction: int
+    threads: np.ndarray
+    addresses: np.ndarray
+    nbytes: int
+    batch: Batch
+    base: np.ndarray
+    warp_base: np.ndarray
+    values: np.ndarray | None = None
+    group: IssueGroup | None = None
+    beyond_cta: bool = True
+    old: bool = False
+    low: int = -1
+    high: int = -1
+
+    def measure(self) -> None:
+        """Fill in ``[low, high)``, the range of byte addresses touched."""
+        if self.low < 0:
+            self.low = int(np.minimum.reduce(self.addresses))
+            self.high = int(np.maximum.reduce(self.addresses)) + self.nbytes
+
+    def subset(self, keep: np.ndarray) -> Column:
+        """The column of the accesses selected by a mask or by positions."""
+        return Column(
+            self.seq, self.kind, self.instruction, self.threads[keep], self.addresses[keep], self.nbytes, self.batch, self.base,
+            self.warp_base, None if self.values is None else self.values[keep], self.group, self.beyond_cta, self.old,
+        )  # fmt: skip
+
+    def released(self, positions: np.ndarray) -> np.ndarray:
+        """From when on a barrier of the thread orders the access: its own time, or the wait that completed a copy."""
+        if self.group is None:
+            return np.full(len(positions), self.seq, np.int64)
+        return self.group.completion(self.threads[positions])
+
+
+@dataclass
+class Cells:
+    """One row per (access, granule): the parts of a set of columns that meet at suspicious granules, in executed order.
+
+    ``column`` indexes ``columns``, ``position`` the access within it; ``offset`` counts granules from the start of the
+    access; ``thread`` is grid-wide.
+    """
+
+    columns: Sequence[Column]
+    column: np.ndarray
+    position: np.ndarray
+    granule: np.ndarray
+    offset: np.ndarray
+    thread: np.ndarray
+    table: dict[str, np.ndarray] = field(init=False)
+
+    def __post_init__(self) -> None:
+        make = {
+            "seq": [c.seq for c in self.columns], "kind": [c.kind for c in self.columns], "nbytes": [c.nbytes for c in self.columns],
+            "instruction": [c.instruction for c in self.columns], "old": [c.old for c in self.columns],
+            "beyond_cta": [c.beyond_cta for c in self.columns],
+        }  # fmt: skip
+        self.table = {name: np.asarray(rows, np.int64) for name, rows in make.items()}
+
+    def of(self, name: str, rows: np.ndarray) -> np.ndarray:
+        """A per-column attribute (seq, kind, nbytes, instruction, old, beyond_cta) of some rows."""
+        return np.asarray(self.table[name][self.column[rows]])
+
+    def by_column(self, rows: np.ndarray) -> list[tuple[Column, np.ndarray, np.ndarray]]:
+        """(column, where in ``rows``, positions in the column) for every column that occurs in ``rows``."""
+        order = np.argsort(self.column[rows], kind="stable")
+        numbers = self.column[rows][order]
+        cuts = np.flatnonzero(np.diff(numbers)) + 1
+        return [
+            (self.columns[int(self.column[rows[part[0]]])], part, self.position[rows[part]]) for part in np.split(order, cuts) if len(part)
+        ]
