@@ -1,1 +1,6 @@
-"""volta_pass package."""
+"""The machine: executes a PTX function over a bound launch, column by column."""
+
+from ptx_engine.machine.executor import Budget, Execution, choose_entry, execute
+from ptx_engine.machine.program import PtxOrigin
+
+__all__ = ["Budget", "Execution", "PtxOrigin", "choose_entry", "execute"]

@@ -1,0 +1,237 @@
+"""Decoding: a static instruction becomes a closure over register numbers; no modifier is looked at while running.
+
+Immediates live in the register file after the registers, so that every source operand is one list index.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+import numpy as np
+
+from ptx_engine.errors import ParseError, UnsupportedError
+from ptx_engine.isa.group import Group
+from ptx_engine.isa.registry import find
+from ptx_engine.isa.values import Value
+from ptx_engine.syntax.ast import FloatLit, Instruction, IntLit, Mem, Name, NameOffset, Not, Operand, Pair, Reg, Vec
+from ptx_engine.terms import Arena
+
+Step = Callable[[Group], None]
+Address = Callable[[list[Value]], "int | np.ndarray"]
+
+#: type suffix -> width in bits
+TYPE_BITS = {
+    "pred": 1, "b8": 8, "u8": 8, "s8": 8, "b16": 16, "u16": 16, "s16": 16, "f16": 16, "bf16": 16, "b32": 32, "u32": 32, "s32": 32,
+    "f32": 32, "f16x2": 32, "bf16x2": 32, "tf32": 32, "b64": 64, "u64": 64, "s64": 64, "f64": 64, "f32x2": 64, "b128": 128,
+    "e4m3x2": 16, "e5m2x2": 16, "e4m3": 8, "e5m2": 8, "u16x2": 32, "s16x2": 32,
+}  # fmt: skip
+
+
+class MemoryOps(Protocol):
+    """What specs of memory instructions call; implemented by the machine."""
+
+    def load(self, g: Group, space: str, address: "int | np.ndarray", widths: tuple[int, ...], instruction: int) -> list[Value]: ...
+
+    def store(self, g: Group, space: str, address: "int | np.ndarray", values: list[Value], widths: tuple[int, ...], instruction: int) -> None: ...
+
+    def load_rows(self, g: Group, address: np.ndarray, instruction: int) -> tuple[np.ndarray, np.ndarray]: ...
+
+    def assemble(self, columns: list[tuple["int | np.ndarray", "int | np.ndarray"]], what: str) -> Value: ...
+
+    def async_copy(
+        self, g: Group, shared: "int | np.ndarray", source: "int | np.ndarray", size: int, source_size: Value, instruction: int
+    ) -> None: ...
+
+    def atomic(
+        self, g: Group, space: str, address: "int | np.ndarray", op: str, kind: str, operands: list[Value], scope: str, order: str, instruction: int,
+        wants_result: bool,
+    ) -> Value: ...  # fmt: skip
+
+
+class OrderEvents(Protocol):
+    """What specs tell the order checker; implemented by ``order.OrderChecker`` and by a null object."""
+
+    def commit_group(self, instruction: int, threads: np.ndarray) -> None: ...
+
+    def wait_group(self, instruction: int, threads: np.ndarray, pending: int) -> None: ...
+
+    def warp_barrier(self, instruction: int, threads: np.ndarray) -> None: ...
+
+    def fence(self, instruction: int, threads: np.ndarray, scope: str) -> None: ...
+
+
+class Environment(Protocol):
+    """What a spec may use while decoding; its attributes are bound into the closures."""
+
+    arena: Arena
+    memory: MemoryOps
+    order: OrderEvents
+
+    def register(self, name: str) -> int: ...
+
+    def register_type(self, name: str) -> str: ...
+
+    def immediate(self, value: "int | bool") -> int: ...
+
+    def sink(self) -> int: ...
+
+    def special_register(self, name: str) -> int: ...
+
+    def symbol_address(self, name: str) -> int: ...
+
+    def is_symbol(self, name: str) -> bool: ...
+
+    def finding(self, kind: str, message: str, g: Group, lanes: np.ndarray, instruction: int) -> None: ...
+
+
+class Decode:
+    """One instruction while its spec looks at it: modifiers by slot, operands as register-file indices."""
+
+    def __init__(self, env: Environment, instruction: Instruction, pc: int, mods: dict[str, str]) -> None:
+        self.env = env
+        self.ins = instruction
+        self.pc = pc
+        self.mods = mods
+        self.arena = env.arena
+
+    def mod(self, slot: str) -> str | None:
+        """The modifier in a slot, None if absent."""
+        return self.mods.get(slot)
+
+    def has(self, slot: str) -> bool:
+        return slot in self.mods
+
+    @property
+    def bits(self) -> int:
+        """The width of the ``type`` slot."""
+        return TYPE_BITS[self.mods["type"]]
+
+    @property
+    def signed(self) -> bool:
+        return self.mods["type"].startswith("s")
+
+    def operand(self, i: int) -> Operand:
+        """Operand ``i``. Raises ParseError if the instruction has too few."""
+        try:
+            return self.ins.operands[i]
+        except IndexError:
+            raise ParseError(f"{self.ins.mnemonic} needs at least {i + 1} operands", span=self.ins.span) from None
+
+    @property
+    def count(self) -> int:
+        return len(self.ins.operands)
+
+    def expect(self, *counts: int) -> None:
+        """Check the number of operands."""
+        if self.count not in counts:
+            raise ParseError(f"{self.ins.mnemonic} takes {' or '.join(map(str, counts))} operands, not {self.count}", span=self.ins.span)
+
+    def dst(self, i: int = 0) -> int:
+        """The register number of a destination (``_`` gives a scratch slot)."""
+        return self.dst_of(self.operand(i))
+
+    def dst_of(self, operand: Operand) -> int:
+        if isinstance(operand, Reg):
+            return self.env.register(operand.name)
+        if isinstance(operand, Name) and operand.name == "_":
+            return self.env.sink()
+        raise ParseError(f"{self.ins.mnemonic}: destination must be a register", span=self.ins.span)
+
+    def src(self, i: int, bits: int = 0) -> int:
+        """The register-file index of a source operand; literals are cut to ``bits`` (default: the type slot's width)."""
+        return self.src_of(self.operand(i), bits or self.bits)
+
+    def src_of(self, operand: Operand, bits: int) -> int:
+        if isinstance(operand, Reg):
+            return self.env.register(operand.name)
+        if isinstance(operand, IntLit):
+            if bits == 1:
+                return self.env.immediate(bool(operand.value))
+            return self.env.immediate(operand.value & ((1 << bits) - 1))
+        if isinstance(operand, FloatLit):
+            return self.env.immediate(_float_literal(operand, bits, self.ins))
+        if isinstance(operand, Name):
+            if self.env.is_symbol(operand.name):
+                return self.env.immediate(self.env.symbol_address(operand.name))
+            return self.env.special_register(operand.name)
+        if isinstance(operand, NameOffset):
+            return self.env.immediate(self.env.symbol_address(operand.name) + operand.offset)
+        raise UnsupportedError(f"{self.ins.mnemonic}: operand {type(operand).__name__} is not modelled here", feature=self.ins.mnemonic)
+
+    def literal(self, i: int) -> int:
+        """An operand that must be an integer literal."""
+        operand = self.operand(i)
+        if not isinstance(operand, IntLit):
+            raise ParseError(f"{self.ins.mnemonic}: operand {i + 1} must be an integer constant", span=self.ins.span)
+        return operand.value
+
+    def predicate(self, i: int) -> tuple[int, bool]:
+        """A predicate source: register-file index and whether it is negated."""
+        operand = self.operand(i)
+        if isinstance(operand, Not):
+            return self.src_of(operand.operand, 1), True
+        return self.src_of(operand, 1), False
+
+    def elements(self, i: int) -> tuple[Operand, ...]:
+        """A vector operand's elements; a single operand is a vector of one."""
+        operand = self.operand(i)
+        return operand.elements if isinstance(operand, Vec) else (operand,)
+
+    def dsts(self, i: int = 0) -> list[int]:
+        return [self.dst_of(e) for e in self.elements(i)]
+
+    def srcs(self, i: int, bits: int) -> list[int]:
+        return [self.src_of(e, bits) for e in self.elements(i)]
+
+    def pair(self, i: int = 0) -> tuple[int, int | None]:
+        """``d|p``: first and, if present, second destination."""
+        operand = self.operand(i)
+        if isinstance(operand, Pair):
+            return self.dst_of(operand.first), self.dst_of(operand.second)
+        return self.dst_of(operand), None
+
+    def address(self, i: int) -> Address:
+        """A memory operand as a function of the register file."""
+        operand = self.operand(i)
+        if not isinstance(operand, Mem):
+            raise ParseError(f"{self.ins.mnemonic}: operand {i + 1} must be an address in brackets", span=self.ins.span)
+        offset = operand.offset
+        if isinstance(operand.base, Reg):
+            base = self.env.register(operand.base.name)
+            if offset == 0:
+                return lambda R: R[base]  # type: ignore[return-value]
+            if offset > 0:
+                return lambda R: R[base] + offset  # type: ignore[operator, return-value]
+            back = -offset
+            return lambda R: R[base] - back  # type: ignore[operator, return-value]
+        if isinstance(operand.base, IntLit):
+            fixed = operand.base.value + offset
+        elif isinstance(operand.base, Name):
+            fixed = self.env.symbol_address(operand.base.name) + offset
+        else:
+            raise ParseError(f"{self.ins.mnemonic}: address base must be a register, a variable or a number", span=self.ins.span)
+        return lambda R: fixed
+
+
+def _float_literal(literal: FloatLit, bits: int, instruction: Instruction) -> int:
+    """The bits of a float literal in an operand of a width: a double literal in a 32-bit operand is converted exactly or refused."""
+    if literal.width == bits:
+        return literal.bits
+    if literal.width == 64 and bits == 32:
+        value = np.array(literal.bits, np.uint64).view(np.float64)
+        single = value.astype(np.float32)
+        if single == value or value != value:
+            return int(single.view(np.uint32))
+    if literal.width == 32 and bits == 64:
+        return int(np.array(literal.bits, np.uint32).view(np.float32).astype(np.float64).view(np.uint64))
+    raise UnsupportedError(f"{instruction.mnemonic}: a {literal.width}-bit float literal for a {bits}-bit operand", feature=instruction.mnemonic)
+
+
+def decode(env: Environment, instruction: Instruction, pc: int) -> Step:
+    """The closure of one instruction, without its predicate. Raises UnsupportedError or ParseError."""
+    form, mods = find(instruction)
+    for slot in form.slots:
+        if slot.ignored and slot.name in mods:
+            env.arena.assumptions.setdefault(f"modifier ignored: .{mods[slot.name]} of {instruction.opcode}")
+    return form.spec(Decode(env, instruction, pc, mods))

@@ -1,0 +1,169 @@
+"""Loads, stores and asynchronous copies: addresses are concrete, data moves whole parts.
+
+The machine's ``MemoryOps`` does bounds, alignment and order; a spec here only says how many registers of which width
+move, and in which space.
+Source: PTX ISA 9.1, "Data Movement and Conversion Instructions: ld, st, cp.async, prefetch".
+"""
+
+from __future__ import annotations
+
+from ptx_engine.errors import NotStructuredError, ParseError
+from ptx_engine.isa.decode import TYPE_BITS, Decode, Step
+from ptx_engine.isa.group import Group
+from ptx_engine.isa.registry import instruction
+from ptx_engine.isa.values import INT, Sym, Value
+from ptx_engine.syntax.ast import IntLit
+
+_S = "PTX ISA 9.1, Data Movement and Conversion Instructions: "
+SPACE = "[space=global|shared|shared::cta|local|param|const|param::entry|param::func]"
+CACHE = "[!cop=ca|cg|cs|lu|cv|wb|wt]"
+EVICT = "[!evict=L1::evict_normal|L1::evict_unchanged|L1::evict_first|L1::evict_last|L1::no_allocate]"
+L2 = "[!l2evict=L2::evict_last|L2::evict_normal|L2::evict_first]"
+HINT = "[L2::cache_hint]"
+PREFETCH = "[!prefetch=L2::64B|L2::128B|L2::256B]"
+VEC = "[vec=v2|v4|v8]"
+TYPES = "type=b8|b16|b32|b64|b128|u8|u16|u32|u64|s8|s16|s32|s64|f16|f16x2|bf16|f32|f64"
+
+
+def space_of(d: Decode) -> str:
+    """The state space of the instruction: "global", "shared", "local", "param", "const" or "" (generic)."""
+    return (d.mod("space") or "").split("::")[0]
+
+
+def register_bits(d: Decode) -> int:
+    """The width of each destination or source register (8-bit types live in 16-bit or wider registers)."""
+    return max(TYPE_BITS[d.mods["type"]], 16)
+
+
+@instruction("ld", f"[!weak] {SPACE} {CACHE} {EVICT} {L2} {HINT} {PREFETCH} {VEC} {TYPES}",
+             f"{SPACE} {CACHE} !nc {EVICT} {L2} {HINT} {PREFETCH} {VEC} {TYPES}",
+             f"{SPACE} {CACHE} {EVICT} {L2} !nc {HINT} {PREFETCH} {VEC} {TYPES}", source=_S + "ld")  # fmt: skip
+def ld(d: Decode) -> Step:
+    d.expect(2, 3)
+    targets, address, space, pc = d.dsts(0), d.address(1), space_of(d), d.pc
+    width = TYPE_BITS[d.mods["type"]]
+    if len(targets) != int((d.mod("vec") or "v1")[1:]):
+        raise ParseError(f"{d.ins.mnemonic}: {len(targets)} registers do not fit the vector size", span=d.ins.span)
+    widths = (width,) * len(targets)
+    load = d.env.memory.load
+    extend = (lambda v: widen(v, width, d.signed)) if width == 8 else None
+
+    def step(g: Group) -> None:
+        values = load(g, space, address(g.R), widths, pc)
+        for r, value in zip(targets, values):
+            g.R[r] = extend(value) if extend else value
+
+    return step
+
+
+def widen(value: Value, bits: int, signed: bool) -> Value:
+    """An 8-bit datum in its 16-bit register: sign- or zero-extended; symbolic data keeps its part (and its integer range)."""
+    if isinstance(value, Sym):
+        fmt, ids = value.parts[0]
+        if fmt.kind == "int":
+            from ptx_engine.isa.values import int_fmt
+
+            return Sym(((int_fmt(16, fmt.lo, fmt.hi), ids),))
+        return value
+    if value is None or isinstance(value, int):
+        if value is not None and signed and value >> (bits - 1):
+            return value | 0xFF00
+        return value
+    return (value.view(INT[bits]).astype(INT[16]).view("u2")) if signed else value.astype("u2")
+
+
+@instruction("st", f"[!weak] {SPACE} {CACHE} {EVICT} {L2} {HINT} {VEC} {TYPES}", source=_S + "st")
+def st(d: Decode) -> Step:
+    d.expect(2, 3)
+    width = TYPE_BITS[d.mods["type"]]
+    address, sources, space, pc = d.address(0), d.srcs(1, max(width, 16)), space_of(d), d.pc
+    if len(sources) != int((d.mod("vec") or "v1")[1:]):
+        raise ParseError(f"{d.ins.mnemonic}: {len(sources)} registers do not fit the vector size", span=d.ins.span)
+    widths = (width,) * len(sources)
+    store = d.env.memory.store
+
+    def step(g: Group) -> None:
+        R = g.R
+        store(g, space, address(R), [R[i] for i in sources], widths, pc)
+
+    return step
+
+
+@instruction("prefetch", "space=global|local !level=L1|L2", "!level=L1|L2", "space=global !level=L2::evict_last|L2::evict_normal", source=_S + "prefetch")
+@instruction("prefetchu", "!L1", source=_S + "prefetchu")
+def prefetch(d: Decode) -> Step:
+    """A hint: moves no data."""
+    d.expect(1)
+    return lambda g: None
+
+
+@instruction("createpolicy", "!mode=fractional|range !primary=L2::evict_last|L2::evict_normal|L2::evict_first|L2::evict_unchanged "
+             "[!secondary=L2::evict_first|L2::evict_unchanged] type=b64", source=_S + "createpolicy")  # fmt: skip
+def createpolicy(d: Decode) -> Step:
+    """A cache policy moves no data; its register holds 0."""
+    dst = d.dst()
+
+    def step(g: Group) -> None:
+        g.R[dst] = 0
+
+    return step
+
+
+@instruction("cp", f"async cop=ca|cg shared=shared|shared::cta global=global {HINT} {PREFETCH}", source=_S + "cp.async")
+def cp_async(d: Decode) -> Step:
+    """cp.async d, s, size [, src-size or ignore-src]: an asynchronous agent copies; bytes past src-size become zero."""
+    d.expect(3, 4)
+    size = d.operand(2)
+    if not isinstance(size, IntLit) or size.value not in ((16,) if d.mods["cop"] == "cg" else (4, 8, 16)):
+        raise ParseError(f"{d.ins.mnemonic}: the copy size must be {'16' if d.mods['cop'] == 'cg' else '4, 8 or 16'}", span=d.ins.span)
+    shared, source, count, pc = d.address(0), d.address(1), size.value, d.pc
+    copy = d.env.memory.async_copy
+    if d.count == 3:
+        return lambda g: copy(g, shared(g.R), source(g.R), count, count, pc)
+    operand = d.operand(3)
+    from ptx_engine.syntax.ast import Reg
+
+    if isinstance(operand, Reg) and d.env.register_type(operand.name) == "pred":
+        ignored = d.env.register(operand.name)
+
+        def ignoring(g: Group) -> None:
+            p = g.R[ignored]
+            if isinstance(p, Sym) or p is None:
+                raise NotStructuredError("cp.async with a symbolic ignore-src predicate", feature="cp.async")
+            import numpy as np
+
+            left: Value = (0 if p else count) if not isinstance(p, np.ndarray) else np.where(p, np.uint32(0), np.uint32(count))
+            copy(g, shared(g.R), source(g.R), count, left, pc)
+
+        return ignoring
+    left = d.src(3, 32)
+    return lambda g: copy(g, shared(g.R), source(g.R), count, g.R[left], pc)
+
+
+@instruction("cp", "async commit_group", source=_S + "cp.async.commit_group")
+def commit_group(d: Decode) -> Step:
+    d.expect(0)
+    order, pc = d.env.order, d.pc
+    return lambda g: order.commit_group(pc, g.threads)
+
+
+@instruction("cp", "async wait_group", source=_S + "cp.async.wait_group")
+def wait_group(d: Decode) -> Step:
+    d.expect(1)
+    operand = d.operand(0)
+    if not isinstance(operand, IntLit) or operand.value < 0:
+        raise ParseError("cp.async.wait_group takes a non-negative number", span=d.ins.span)
+    pending, order, pc = operand.value, d.env.order, d.pc
+    return lambda g: order.wait_group(pc, g.threads, pending)
+
+
+@instruction("cp", "async wait_all", source=_S + "cp.async.wait_all")
+def wait_all(d: Decode) -> Step:
+    d.expect(0)
+    order, pc = d.env.order, d.pc
+
+    def step(g: Group) -> None:
+        order.commit_group(pc, g.threads)
+        order.wait_group(pc, g.threads, 0)
+
+    return step

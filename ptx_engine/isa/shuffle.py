@@ -1,0 +1,162 @@
+"""Warp-level exchange: shfl.sync, bar.warp.sync, activemask, elect.
+
+Lanes exchange register values; shfl gives no memory order. A lane that reads from an inactive lane gets an undefined
+value (a finding if it is used on a live output). A mask that names lanes which are not there is a finding.
+Source: PTX ISA 9.1, "shfl.sync", "bar.warp.sync", "activemask".
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ptx_engine.errors import NotStructuredError
+from ptx_engine.isa.decode import Decode, Environment, Step
+from ptx_engine.isa.group import WARP, Group
+from ptx_engine.isa.registry import instruction
+from ptx_engine.isa.values import Sym, Value, choose, take, uninitialised
+
+_S = "PTX ISA 9.1, Data Movement and Conversion Instructions: shfl.sync"
+
+
+def uniform(value: Value, what: str) -> int:
+    """A value that must be the same in all threads of the group."""
+    if isinstance(value, (int, bool)):
+        return int(value)
+    if isinstance(value, np.ndarray) and value.size and (value == value[0]).all():
+        return int(value[0])
+    if value is None:
+        raise uninitialised()
+    raise NotStructuredError(f"{what} differs between threads", feature=what)
+
+
+def check_membership(env: Environment, g: Group, mask: Value, pc: int, what: str) -> None:
+    """Every executing lane must be in the mask, and every lane of the mask must be there (the ISA: else undefined behaviour)."""
+    if isinstance(mask, Sym) or mask is None:
+        raise NotStructuredError(f"{what}: symbolic member mask", feature=what)
+    if isinstance(mask, int) and mask == 0xFFFFFFFF and g.whole_warps:
+        return
+    lane, warp = g.lane_and_warp()
+    members = np.broadcast_to(np.asarray(mask, np.uint32), lane.shape)
+    outside = (members >> lane.astype(np.uint32)) & np.uint32(1) == 0
+    if outside.any():
+        env.finding("barrier misuse", f"{what}: an executing lane is not in the member mask", g, np.flatnonzero(outside), pc)
+    present = np.zeros(int(warp.max()) + 1, np.uint32)
+    np.bitwise_or.at(present, warp, np.uint32(1) << lane.astype(np.uint32))
+    absent = (members & ~present[warp]) != 0
+    if absent.any():
+        env.finding("barrier misuse", f"{what}: the member mask names lanes that do not arrive", g, np.flatnonzero(absent), pc)
+
+
+def source_lanes(mode: str, lane: np.ndarray, b: np.ndarray, c: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The lane each lane reads from, and whether it is in range (the ISA's pseudo code); out of range reads itself."""
+    b, c = b.astype(np.int64) & 31, c.astype(np.int64)
+    clamp, segment = c & 31, c >> 8 & 31
+    lowest = lane & segment
+    highest = lowest | (clamp & ~segment)
+    if mode == "up":
+        j = lane - b
+        valid = j >= highest
+    elif mode == "down":
+        j = lane + b
+        valid = j <= highest
+    elif mode == "bfly":
+        j = lane ^ b
+        valid = j <= highest
+    else:
+        j = lowest | (b & ~segment)
+        valid = j <= highest
+    return np.where(valid, j, lane), valid
+
+
+@instruction("shfl", "sync mode=up|down|bfly|idx type=b32", source=_S)
+def shfl(d: Decode) -> Step:
+    d.expect(5)
+    dst, p = d.pair()
+    a, b, c, mask = d.src(1), d.src(2, 32), d.src(3, 32), d.src(4, 32)
+    mode, env, pc, arena = d.mods["mode"], d.env, d.pc, d.arena
+    cache: dict[tuple[int, int], tuple[np.ndarray, np.ndarray]] = {}
+
+    def step(g: Group) -> None:
+        R = g.R
+        value, offset, limits = R[a], R[b], R[c]
+        if value is None:
+            raise uninitialised("source of shfl")
+        if isinstance(offset, Sym) or isinstance(limits, Sym):
+            raise NotStructuredError("shfl with a symbolic lane or clamp", feature="shfl")
+        check_membership(env, g, R[mask], pc, "shfl.sync")
+        if g.whole_warps and isinstance(offset, int) and isinstance(limits, int):
+            key = (offset, limits)
+            if key not in cache:
+                lanes = np.arange(WARP, dtype=np.int64)
+                cache[key] = source_lanes(mode, lanes, np.full(WARP, offset), np.full(WARP, limits))
+            source, valid = cache[key]
+            R[dst] = _permute_warps(value, source)
+            if p is not None:
+                R[p] = bool(valid.all()) if valid.all() == valid.any() else np.tile(valid, g.n // WARP)
+            return
+        _general(g, dst, p, value, offset, limits)
+
+    def _general(g: Group, dst: int, p: int | None, value: Value, offset: Value, limits: Value) -> None:
+        lane, warp = g.lane_and_warp()
+        source, valid = source_lanes(mode, lane.astype(np.int64), *(np.broadcast_to(np.asarray(v), lane.shape) for v in (offset, limits)))
+        table = np.full((int(warp.max()) + 1, WARP), -1, np.int64)
+        table[warp, lane] = np.arange(g.n)
+        where = table[warp, source]
+        missing = where < 0
+        moved = take(value, np.where(missing, np.arange(g.n), where))
+        if missing.any():
+            env.finding("undefined value", "shfl.sync reads from a lane that does not take part", g, np.flatnonzero(missing), pc)
+            moved = choose(arena, ~missing, moved, None, 32)
+        g.R[dst] = moved
+        if p is not None:
+            g.R[p] = valid
+
+    return step
+
+
+def _permute_warps(value: Value, source: np.ndarray) -> Value:
+    """Within every whole warp, lane i takes the value of lane source[i]."""
+    if isinstance(value, np.ndarray):
+        return value.reshape(-1, WARP)[:, source].ravel()
+    if isinstance(value, Sym):
+        return Sym(tuple((f, ids if isinstance(ids, int) else ids.reshape(-1, WARP)[:, source].ravel()) for f, ids in value.parts))
+    return value
+
+
+@instruction("bar", "warp sync", source="PTX ISA 9.1, Parallel Synchronization and Communication Instructions: bar.warp.sync")
+def bar_warp_sync(d: Decode) -> Step:
+    """Groups meet at the lowest pc, so the lanes of the mask have arrived when they can; a mask that waits for others is a finding."""
+    d.expect(1)
+    mask, env, pc, order = d.src(0, 32), d.env, d.pc, d.env.order
+
+    def step(g: Group) -> None:
+        check_membership(env, g, g.R[mask], pc, "bar.warp.sync")
+        order.warp_barrier(pc, g.threads)
+
+    return step
+
+
+@instruction("activemask", "type=b32", source="PTX ISA 9.1, activemask")
+def activemask(d: Decode) -> Step:
+    d.expect(1)
+    dst = d.dst()
+
+    def step(g: Group) -> None:
+        if g.whole_warps:
+            g.R[dst] = 0xFFFFFFFF
+            return
+        lane, warp = g.lane_and_warp()
+        present = np.zeros(int(warp.max()) + 1, np.uint32)
+        np.bitwise_or.at(present, warp, np.uint32(1) << lane.astype(np.uint32))
+        g.R[dst] = present[warp]
+
+    return step
+
+
+@instruction("membar", "level=cta|gl|sys", source="PTX ISA 9.1, membar")
+@instruction("fence", "[sem=sc|acq_rel] level=cta|gpu|sys|cluster", source="PTX ISA 9.1, fence")
+def fence(d: Decode) -> Step:
+    d.expect(0)
+    scope = {"gl": "gpu"}.get(d.mods["level"], d.mods["level"])
+    order, pc = d.env.order, d.pc
+    return lambda g: order.fence(pc, g.threads, scope)

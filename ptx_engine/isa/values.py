@@ -1,0 +1,293 @@
+"""What a register holds: concrete bits, or parts of symbolic data.
+
+A register value is one of
+  * ``int`` — the same bits in all threads of the group (predicates: ``bool``);
+  * an unsigned NumPy column of the register's width (predicates: bool column);
+  * ``Sym`` — a tuple of parts, low bits first; a part is a format and a term id (int or int32 column).
+    Concrete bits beside symbolic ones are a part of format ``BITS8/16/32`` whose "id" is the bits;
+  * ``None`` — never written.
+
+Formats make packed halves views, never arithmetic on bits. Rounding between float formats is the identity, so a
+format says how wide a part is and how concrete bits beside it are to be read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Union
+
+import numpy as np
+
+from ptx_engine.errors import NotStructuredError
+from ptx_engine.terms import UNDEF, Arena, Ids, Op
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Fmt:
+    """A part's format. ``kind``: "float", "int" (a term that is an exact integer in [lo, hi], bits = value mod 2^bits),
+    "bits" (concrete), "pred" (a 0/1 term)."""
+
+    name: str
+    bits: int
+    kind: str
+    lo: int = 0
+    hi: int = 0
+
+
+F16, BF16, F32, TF32, F64 = (Fmt(n, b, "float") for n, b in (("f16", 16), ("bf16", 16), ("f32", 32), ("tf32", 32), ("f64", 64)))
+E4M3, E5M2 = Fmt("e4m3", 8, "float"), Fmt("e5m2", 8, "float")
+BITS8, BITS16, BITS32, BITS64 = (Fmt(f"b{n}", n, "bits") for n in (8, 16, 32, 64))
+BITS = {8: BITS8, 16: BITS16, 32: BITS32, 64: BITS64}
+PRED = Fmt("pred", 1, "pred", 0, 1)
+FLOATS = {f.name: f for f in (F16, BF16, F32, TF32, F64, E4M3, E5M2)}
+_INT_FMTS: dict[tuple[int, int, int], Fmt] = {}
+
+
+def int_fmt(bits: int, lo: int, hi: int) -> Fmt:
+    """The format of a symbolic integer of a width whose value lies in [lo, hi]."""
+    key = (bits, lo, hi)
+    found = _INT_FMTS.get(key)
+    if found is None:
+        found = _INT_FMTS[key] = Fmt(f"i{bits}[{lo},{hi}]", bits, "int", lo, hi)
+    return found
+
+
+def dtype_fmt(dtype: str) -> Fmt:
+    """The format of a tensor element of a launch dtype."""
+    if dtype in FLOATS:
+        return FLOATS[dtype]
+    bits = int(dtype[1:]) if dtype != "pred" else 8
+    if dtype[0] == "s":
+        return int_fmt(bits, -(1 << bits - 1), (1 << bits - 1) - 1)
+    return int_fmt(bits, 0, (1 << bits) - 1 if dtype != "pred" else 1)
+
+
+Part = tuple[Fmt, Ids]
+
+
+class Sym:
+    """A register with symbolic data. NumPy and ``int`` operators refuse it, so integer fast paths fall to the slow path."""
+
+    __slots__ = ("parts",)
+    __array_ufunc__ = None
+
+    def __init__(self, parts: tuple[Part, ...]) -> None:
+        self.parts = parts
+
+    def __repr__(self) -> str:
+        return "Sym(" + ", ".join(f"{f.name}:{ids!r}" for f, ids in self.parts) + ")"
+
+
+Value = Union[int, bool, "np.ndarray", Sym, None]
+UINT = {1: np.dtype(bool), 8: np.dtype(np.uint8), 16: np.dtype(np.uint16), 32: np.dtype(np.uint32), 64: np.dtype(np.uint64)}
+INT = {8: np.dtype(np.int8), 16: np.dtype(np.int16), 32: np.dtype(np.int32), 64: np.dtype(np.int64)}
+
+
+def uninitialised(name: str = "") -> NotStructuredError:
+    """The error for reading a register that no thread of the group has written."""
+    return NotStructuredError(f"register {name or 'operand'} is read before it is written", feature="uninitialised register")
+
+
+def wrap_int(arena: Arena, ids: Ids, fmt: Fmt, bits: int, signed: bool) -> tuple[Ids, int, int]:
+    """A symbolic integer as a signed or unsigned number of ``bits``: (ids, lo, hi); WRAP only where the range needs it."""
+    lo, hi = (-(1 << bits - 1), (1 << bits - 1) - 1) if signed else (0, (1 << bits) - 1)
+    if fmt.lo >= lo and fmt.hi <= hi:
+        return ids, fmt.lo, fmt.hi
+    return arena.emit(Op.WRAP, ids, -bits if signed else bits), lo, hi
+
+
+def const_part(arena: Arena, bits: Ids, fmt: Fmt) -> Ids:
+    """Concrete bits read in a format: term ids of the constants they mean."""
+    if fmt.kind == "bits":
+        return bits
+    if fmt.kind == "float":
+        return arena.float_bits(bits, fmt.name) if isinstance(bits, int) else arena.float_bits_column(bits, fmt.name)
+    signed = fmt.lo < 0
+    if isinstance(bits, int):
+        return arena.rational(bits - (1 << fmt.bits) if signed and bits >> (fmt.bits - 1) else bits)
+    column = bits.astype(UINT[fmt.bits])
+    return arena.integers(column.view(INT[fmt.bits]) if signed else column)
+
+
+def split_bits(value: "int | np.ndarray", widths: Sequence[int]) -> list["int | np.ndarray"]:
+    """Concrete bits cut into fields of the given widths, low first."""
+    fields: list[int | np.ndarray] = []
+    shift = 0
+    for width in widths:
+        if isinstance(value, int):
+            fields.append((value >> shift) & ((1 << width) - 1))
+        elif width == value.dtype.itemsize * 8:
+            fields.append(value)
+        else:
+            fields.append((value >> value.dtype.type(shift)).astype(UINT[width]))
+        shift += width
+    return fields
+
+
+def as_parts(arena: Arena, value: Value, fmts: Sequence[Fmt]) -> list[Ids] | None:
+    """A value read as parts of the given formats (ids each); None where the parts do not line up."""
+    if isinstance(value, Sym):
+        parts = value.parts
+        if len(parts) != len(fmts):
+            return None
+        result: list[Ids] = []
+        for (have, ids), want in zip(parts, fmts):
+            if have is want or (have.kind == want.kind == "float" and have.bits == want.bits and {have, want} <= {F32, TF32}):
+                result.append(ids)
+            elif have.kind == "bits" and have.bits == want.bits:
+                result.append(const_part(arena, ids, want))
+            elif have.kind == want.kind == "int" and have.bits == want.bits:
+                result.append(ids)
+            else:
+                return None
+        return result
+    if value is None:
+        raise uninitialised()
+    return [const_part(arena, piece, fmt) for piece, fmt in zip(split_bits(value, [f.bits for f in fmts]), fmts)]
+
+
+def read_float(arena: Arena, value: Value, fmt: Fmt) -> Ids:
+    """The term ids of a register read as one float of a format. Raises NotStructuredError for bits that are no such float."""
+    if value.__class__ is Sym:
+        parts = value.parts  # type: ignore[union-attr]
+        if len(parts) == 1 and parts[0][0] is fmt:
+            return parts[0][1]
+        return _read_float_slow(arena, value, fmt)  # type: ignore[arg-type]
+    if isinstance(value, int):
+        return arena.float_bits(value, fmt.name)
+    if value is None:
+        raise uninitialised()
+    assert isinstance(value, np.ndarray)
+    return arena.float_bits_column(value, fmt.name)
+
+
+def _read_float_slow(arena: Arena, value: Sym, fmt: Fmt) -> Ids:
+    found = as_parts(arena, value, (fmt,))
+    if found is not None:
+        return found[0]
+    parts = value.parts
+    if fmt is F32 and len(parts) == 2 and parts[1][0] is BF16 and parts[0][0].kind == "bits" and not np.any(parts[0][1]):
+        return parts[1][1]  # bf16 in the high half, zero below: the same number as f32
+    if fmt is F16 and len(parts) == 2 and parts[1][0] is E5M2 and parts[0][0].kind == "bits" and not np.any(parts[0][1]):
+        return parts[1][1]
+    held = "+".join(f.name for f, _ in parts)
+    raise NotStructuredError(f"bits of {held} data are read as {fmt.name}", feature=f"{held} read as {fmt.name}")
+
+
+def concrete(value: Value) -> "int | np.ndarray | None":
+    """The value as concrete bits, or None if it is symbolic."""
+    if isinstance(value, Sym):
+        return None
+    if value is None:
+        raise uninitialised()
+    return value
+
+
+def take(value: Value, index: np.ndarray) -> Value:
+    """The value of a subset of the group's threads."""
+    if value.__class__ is np.ndarray:
+        return value[index]  # type: ignore[index]
+    if value.__class__ is Sym:
+        return Sym(tuple((f, ids if isinstance(ids, int) else ids[index]) for f, ids in value.parts))  # type: ignore[union-attr]
+    return value
+
+
+def common_fmts(a: Value, b: Value) -> tuple[Fmt, ...] | None:
+    """The formats in which two values, at least one of them symbolic, can stand in one column; None if there are none."""
+    if not isinstance(a, Sym) or not isinstance(b, Sym):
+        only = a if isinstance(a, Sym) else b
+        assert isinstance(only, Sym)
+        return tuple(f for f, _ in only.parts)
+    if len(a.parts) != len(b.parts):
+        return None
+    fmts: list[Fmt] = []
+    for (f, _), (g, _) in zip(a.parts, b.parts):
+        if f is g or g.kind == "bits" and f.bits == g.bits:
+            fmts.append(f)
+        elif f.kind == "bits" and f.bits == g.bits:
+            fmts.append(g)
+        elif f.kind == g.kind == "int" and f.bits == g.bits:
+            fmts.append(int_fmt(f.bits, min(f.lo, g.lo), max(f.hi, g.hi)))
+        elif {f, g} == {F32, TF32}:
+            fmts.append(F32)
+        else:
+            return None
+    return tuple(fmts)
+
+
+def choose(arena: Arena, mask: np.ndarray, a: Value, b: Value, width: int) -> Value:
+    """``a`` where the mask holds, else ``b``, lane by lane; a side that was never written gives undefined lanes."""
+    if a is None or b is None:
+        other = b if a is None else a
+        if other is None:
+            return None
+        if isinstance(other, Sym):
+            blank: Value = Sym(tuple((f, 0 if f.kind == "bits" else UNDEF) for f, _ in other.parts))
+        else:
+            blank = False if width == 1 else 0
+        a, b = (blank, b) if a is None else (a, blank)
+    if not isinstance(a, Sym) and not isinstance(b, Sym):
+        if isinstance(a, int) and isinstance(b, int):
+            if a == b:
+                return a
+            return np.where(mask, UINT[width].type(a), UINT[width].type(b))
+        return np.where(mask, a, b)
+    fmts = common_fmts(a, b)
+    if fmts is None:
+        raise NotStructuredError(f"threads of one group hold {a!r} and {b!r} in one register"[:200], feature="mixed formats in one register")
+    if sum(f.bits for f in fmts) != width and width != 1:
+        fmts_b = None
+    left, right = as_parts(arena, a, fmts), as_parts(arena, b, fmts)
+    assert left is not None and right is not None
+    return Sym(tuple((f, _where(mask, x, y)) for f, x, y in zip(fmts, left, right)))
+
+
+def _where(mask: np.ndarray, x: Ids, y: Ids) -> Ids:
+    if isinstance(x, int) and isinstance(y, int):
+        return x if x == y else np.where(mask, np.int32(x), np.int32(y))
+    dtype = np.asarray(y if isinstance(x, int) else x).dtype
+    return np.where(mask, dtype.type(x) if isinstance(x, int) else x, dtype.type(y) if isinstance(y, int) else y)
+
+
+def join(arena: Arena, values: Sequence[Value], sizes: Sequence[int], order: np.ndarray | None, width: int) -> Value:
+    """One column from the columns of several groups, laid end to end and then permuted by ``order`` (None: keep)."""
+    first = values[0]
+    if isinstance(first, int) and all(isinstance(v, int) and v == first for v in values):
+        return first
+    if any(v is None for v in values):
+        values = _fill_blank(values, width)
+        if values[0] is None:
+            return None
+    symbolic = [v for v in values if isinstance(v, Sym)]
+    if not symbolic:
+        pieces = [np.full(n, v, UINT[width]) if isinstance(v, int) else v for v, n in zip(values, sizes)]
+        column = np.concatenate(pieces)  # type: ignore[arg-type]
+        return column if order is None else column[order]
+    fmts: tuple[Fmt, ...] | None = tuple(f for f, _ in symbolic[0].parts)
+    for v in values:
+        fmts = common_fmts(Sym(tuple((f, 0) for f in fmts)), v) if fmts is not None else None
+    if fmts is None:
+        raise NotStructuredError("threads that meet hold different formats in one register", feature="mixed formats in one register")
+    rows = [as_parts(arena, v, fmts) for v in values]
+    parts: list[Part] = []
+    for i, fmt in enumerate(fmts):
+        ids = [row[i] for row in rows if row is not None]
+        if all(isinstance(x, int) and x == ids[0] for x in ids):
+            parts.append((fmt, ids[0]))
+            continue
+        dtype = next((x.dtype for x in ids if isinstance(x, np.ndarray)), np.dtype(np.int32))
+        column = np.concatenate([np.full(n, x, dtype) if isinstance(x, int) else x for x, n in zip(ids, sizes)])
+        parts.append((fmt, column if order is None else column[order]))
+    return Sym(tuple(parts))
+
+
+def _fill_blank(values: Sequence[Value], width: int) -> list[Value]:
+    """Groups that never wrote the register get undefined lanes (symbolic) or zero (concrete; such a register is dead there)."""
+    known = next((v for v in values if v is not None), None)
+    if known is None:
+        return [None]
+    blank: Value = Sym(tuple((f, 0 if f.kind == "bits" else UNDEF) for f, _ in known.parts)) if isinstance(known, Sym) else (False if width == 1 else 0)
+    return [blank if v is None else v for v in values]

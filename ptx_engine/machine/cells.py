@@ -1,0 +1,221 @@
+"""Shared and local memory of a batch of CTAs: cells of a fixed granule, each with a term id or bits and a tag.
+
+A tag names the format of the element a cell belongs to and the cell's piece of it; tag 0 is uninitialised. The granule
+(1, 2 or 4 bytes) is the smallest element the kernel moves, so that an f32 kernel pays for one cell a word.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ptx_engine.errors import NotStructuredError
+from ptx_engine.isa.values import BITS, UINT, Fmt, Part, Sym, Value, const_part, int_fmt, split_bits, uninitialised
+from ptx_engine.terms import UNDEF, Arena, Ids
+
+UNINITIALISED = 0
+_PIECES = 8  # tags per format: no element has more pieces than 8 bytes / 1
+
+
+class CellFormats:
+    """The tag table: format <-> tag."""
+
+    def __init__(self, granule: int) -> None:
+        self.granule = granule
+        self.fmts: list[Fmt] = []
+        self._index: dict[Fmt, int] = {}
+        self.bits = self.tag(BITS[8 * granule])
+
+    def tag(self, fmt: Fmt) -> int:
+        """The tag of an element's first piece."""
+        found = self._index.get(fmt)
+        if found is None:
+            found = self._index[fmt] = len(self.fmts) + 1
+            self.fmts.append(fmt)
+            if found * _PIECES > 255:
+                raise NotStructuredError("more than 30 data formats in one memory", feature="too many formats in shared memory")
+        return found * _PIECES
+
+    def fmt(self, tag: int) -> tuple[Fmt, int]:
+        """Format and piece of a non-zero tag."""
+        return self.fmts[tag // _PIECES - 1], tag % _PIECES
+
+    def pieces(self, fmt: Fmt) -> int:
+        """How many cells an element of a format takes. Raises if it is smaller than a cell."""
+        size = fmt.bits // 8
+        if size < self.granule:
+            raise NotStructuredError(f"{fmt.name} data in memory of {self.granule}-byte cells", feature=f"{fmt.name} in memory")
+        return size // self.granule
+
+
+Column = tuple["int | np.ndarray", "int | np.ndarray"]  # ids or bits, tags
+
+
+def to_cells(formats: CellFormats, values: Sequence[Value], widths: Sequence[int]) -> list[tuple["int | np.ndarray", int]]:
+    """Registers as columns of cells: (ids or bits, tag) each, low address first. ``widths`` in bits."""
+    cells: list[tuple[int | np.ndarray, int]] = []
+    g = formats.granule
+    for value, width in zip(values, widths):
+        if value is None:
+            raise uninitialised("source of a store")
+        if isinstance(value, Sym):
+            filled = 0
+            for fmt, ids in value.parts:
+                if filled >= width:
+                    break
+                if fmt.kind == "bits":
+                    cells.extend((piece, formats.bits) for piece in split_bits(ids, [8 * g] * (fmt.bits // 8 // g)))
+                else:
+                    held = narrowed(fmt, width) if fmt.kind == "int" and fmt.bits > width else fmt
+                    first = formats.tag(held)
+                    cells.extend((ids, first + i) for i in range(formats.pieces(held)))
+                filled += fmt.bits
+        else:
+            cells.extend((piece, formats.bits) for piece in split_bits(value, [8 * g] * (width // 8 // g)))
+    return cells
+
+
+def narrowed(fmt: Fmt, bits: int) -> Fmt:
+    """A symbolic integer stored in fewer bits than its register has; refused if its range does not fit."""
+    if fmt.lo < -(1 << bits - 1) or fmt.hi >= 1 << bits:
+        raise NotStructuredError(f"{fmt.name} data is stored in {bits} bits", feature="narrowing store of a symbolic integer")
+    return int_fmt(bits, fmt.lo, fmt.hi)
+
+
+class Cells:
+    """One memory: ``slots`` windows of ``size`` bytes, cell index = (slot * stride + address / granule)."""
+
+    def __init__(self, formats: CellFormats, slots: int, size_bytes: int) -> None:
+        self.formats = formats
+        self.stride = (size_bytes + formats.granule - 1) // formats.granule
+        self.size_bytes = size_bytes
+        self.ids = np.zeros(slots * self.stride, np.int32)
+        self.tags = np.zeros(slots * self.stride, np.uint8)
+
+    def index(self, slots: "int | np.ndarray", address: "int | np.ndarray") -> "int | np.ndarray":
+        """The first cell of each access."""
+        g = self.formats.granule
+        shift = g.bit_length() - 1
+        if isinstance(address, int):
+            cell: "int | np.ndarray" = address >> shift
+        else:
+            cell = (address >> address.dtype.type(shift)).astype(np.int64)
+        if isinstance(slots, int):
+            return cell + slots * self.stride
+        return cell + slots.astype(np.int64) * self.stride
+
+    def write(self, index: "int | np.ndarray", cells: Sequence[tuple["int | np.ndarray", int]]) -> None:
+        """Store columns of cells at consecutive indices from ``index``."""
+        for j, (ids, tag) in enumerate(cells):
+            where = index + j
+            self.ids[where] = _as_int32(ids)
+            self.tags[where] = tag
+
+    def read(self, index: "int | np.ndarray", count: int) -> list[Column]:
+        """``count`` consecutive cells of each access as columns."""
+        if isinstance(index, int):
+            return [(int(self.ids[index + j]), int(self.tags[index + j])) for j in range(count)]
+        block = index[:, None] + np.arange(count)
+        ids, tags = self.ids[block], self.tags[block]
+        return [(ids[:, j], tags[:, j]) for j in range(count)]
+
+
+def _as_int32(ids: "int | np.ndarray") -> "int | np.ndarray":
+    if isinstance(ids, int):
+        return ids - (1 << 32) if ids >> 31 & 1 and ids > 0 else ids
+    if ids.dtype == np.uint32:
+        return ids.view(np.int32)
+    return ids
+
+
+def assemble(arena: Arena, formats: CellFormats, columns: Sequence[Column], what: str) -> Value:
+    """Cells read as one register. Raises NotStructuredError where an element is torn or formats do not fit together."""
+    parts: list[Part] = []
+    i = 0
+    while i < len(columns):
+        tag = uniform_tag(columns[i][1])
+        if tag is None or tag == UNINITIALISED:
+            part, used = _mixed(arena, formats, columns[i:], what)
+        else:
+            part, used = _uniform(formats, columns[i:], tag, what)
+        parts.append(part)
+        i += used
+    if all(f.kind == "bits" for f, _ in parts):
+        return join_bits([bits for _, bits in parts], 8 * formats.granule)
+    return Sym(tuple(parts))
+
+
+def uniform_tag(tags: "int | np.ndarray") -> int | None:
+    """The one tag of a column, None if lanes differ."""
+    if isinstance(tags, int):
+        return tags
+    first = int(tags[0])
+    return first if bool((tags == first).all()) else None
+
+
+def _uniform(formats: CellFormats, columns: Sequence[Column], tag: int, what: str) -> tuple[Part, int]:
+    fmt, piece = formats.fmt(tag)
+    ids = columns[0][0]
+    if fmt.kind == "bits":
+        return (fmt, _bits(ids, formats.granule)), 1
+    count = formats.pieces(fmt)
+    whole = piece == 0 and len(columns) >= count
+    for j in range(1, count):
+        whole = whole and uniform_tag(columns[j][1]) == tag + j and bool(np.array_equal(columns[j][0], ids))
+    if not whole:
+        raise NotStructuredError(f"{what} reads part of a {fmt.name} element", feature=f"torn {fmt.name}")
+    return (fmt, ids), count
+
+
+def _bits(ids: "int | np.ndarray", granule: int) -> "int | np.ndarray":
+    """Stored int32 back to unsigned bits of the granule."""
+    if isinstance(ids, int):
+        return ids & ((1 << 8 * granule) - 1)
+    return ids.astype(UINT[8 * granule]) if granule < 4 else ids.view(np.uint32) if ids.flags.c_contiguous else ids.astype(np.uint32)
+
+
+def _mixed(arena: Arena, formats: CellFormats, columns: Sequence[Column], what: str) -> tuple[Part, int]:
+    """Lanes differ: concrete bits become constants of the format beside them, uninitialised lanes are undefined."""
+    tags = np.atleast_1d(np.asarray(columns[0][1]))
+    fmts = [formats.fmt(int(t)) for t in np.unique(tags) if t != UNINITIALISED]
+    if any(piece for _, piece in fmts):
+        raise NotStructuredError(f"{what} reads part of an element", feature="torn element")
+    typed = [f for f, _ in fmts if f.kind != "bits"]
+    if not typed:
+        return (BITS[8 * formats.granule], _bits(np.where(tags == UNINITIALISED, np.int32(0), columns[0][0]), formats.granule)), 1
+    fmt = typed[0]
+    for other in typed[1:]:
+        if other.kind == fmt.kind == "int" and other.bits == fmt.bits:
+            fmt = int_fmt(fmt.bits, min(fmt.lo, other.lo), max(fmt.hi, other.hi))
+        elif other is not fmt:
+            raise NotStructuredError(f"{what} reads {fmt.name} and {other.name} in one column", feature="mixed formats in memory")
+    count = formats.pieces(fmt)
+    if len(columns) < count:
+        raise NotStructuredError(f"{what} reads part of a {fmt.name} element", feature=f"torn {fmt.name}")
+    ids = np.array(columns[0][0], np.int32)
+    plain = tags == formats.bits
+    if plain.any():
+        pieces = [_bits(np.asarray(columns[j][0])[plain], formats.granule) for j in range(count)]
+        if any(np.any(np.asarray(columns[j][1])[plain] != formats.bits) for j in range(count)):
+            raise NotStructuredError(f"{what} reads part of an element", feature="torn element")
+        ids[plain] = const_part(arena, join_bits(pieces, 8 * formats.granule), fmt)
+    ids[tags == UNINITIALISED] = UNDEF
+    return (fmt, ids), count
+
+
+def join_bits(pieces: Sequence["int | np.ndarray"], width: int) -> "int | np.ndarray":
+    """Concrete fields of ``width`` bits, low first, as one number."""
+    if len(pieces) == 1:
+        return pieces[0]
+    total = width * len(pieces)
+    if all(isinstance(p, int) for p in pieces):
+        return sum(int(p) << i * width for i, p in enumerate(pieces))
+    wide = UINT[total]
+    result: "int | np.ndarray" = 0
+    for i, p in enumerate(pieces):
+        term = wide.type(p) if isinstance(p, int) else p.astype(wide)
+        result = result | (term << wide.type(i * width))
+    return result
+
+

@@ -1,0 +1,214 @@
+"""Decode-time environment: register numbers, immediates, special registers, and where variables live."""
+
+from __future__ import annotations
+
+import struct
+
+import numpy as np
+
+from ptx_engine.errors import LaunchError, UnsupportedError
+from ptx_engine.isa.decode import TYPE_BITS
+from ptx_engine.isa.group import WARP, Group
+from ptx_engine.isa.values import FLOATS, Sym, Value, dtype_fmt, int_fmt
+from ptx_engine.launch import DTYPES, BoundLaunch, NullArg, ScalarArg
+from ptx_engine.machine.findings_log import FindingLog
+from ptx_engine.machine.memory import Memory
+from ptx_engine.machine.order_port import OrderPort
+from ptx_engine.syntax.ast import FlatFunction, Module
+from ptx_engine.terms import Arena
+
+_AXES = {"x": 0, "y": 1, "z": 2}
+
+
+class MachineEnvironment:
+    """Implements ``isa.decode.Environment`` for one launch of one function."""
+
+    def __init__(self, module: Module, flat: FlatFunction, bound: BoundLaunch, memory: Memory, order: OrderPort, log: FindingLog) -> None:
+        self.arena: Arena = bound.arena
+        self.memory = memory
+        self.order = order
+        self.log = log
+        self.launch = bound.launch
+        self._numbers = {name: i for i, name in enumerate(flat.registers)}
+        self._types = flat.registers
+        self.template: list[Value] = [None] * len(self._numbers)
+        self.widths: list[int] = [TYPE_BITS.get(t, 32) for t in flat.registers.values()]
+        self._immediates: dict[tuple[type, int], int] = {}
+        self.specials: dict[str, int] = {}
+        self._symbols = layout_variables(module, flat, bound, memory)
+
+    def register(self, name: str) -> int:
+        return self._numbers[name]
+
+    def register_type(self, name: str) -> str:
+        return self._types[name]
+
+    def _slot(self, value: Value, width: int) -> int:
+        self.template.append(value)
+        self.widths.append(width)
+        return len(self.template) - 1
+
+    def immediate(self, value: "int | bool") -> int:
+        key = (type(value), int(value))
+        if key not in self._immediates:
+            self._immediates[key] = self._slot(value, 1 if isinstance(value, bool) else 64)
+        return self._immediates[key]
+
+    def sink(self) -> int:
+        """A slot that is written and never read (the destination ``_``)."""
+        return self._slot(None, 64)
+
+    def special_register(self, name: str) -> int:
+        """The slot of a special register; its value is set when a group is made. Unknown ones are refused by name."""
+        if name not in self.specials:
+            fixed = self._fixed_special(name)
+            slot = self._slot(fixed, 64 if name.endswith("64") else 32)
+            self.specials[name] = slot
+        return self.specials[name]
+
+    def _fixed_special(self, name: str) -> Value:
+        if name == "WARP_SZ":
+            return WARP
+        base, _, axis = name.partition(".")
+        if base == "%ntid" and axis in _AXES:
+            return self.launch.block[_AXES[axis]]
+        if base == "%nctaid" and axis in _AXES:
+            return self.launch.grid[_AXES[axis]]
+        if base == "%nwarpid" and not axis:
+            return (self.launch.threads + WARP - 1) // WARP
+        if name in ("%dynamic_smem_size", "%total_smem_size"):
+            return self.launch.dynamic_shared_bytes if name[1] == "d" else self.memory.shared_bytes
+        if name in ("%tid.x", "%tid.y", "%tid.z", "%ctaid.x", "%ctaid.y", "%ctaid.z", "%laneid", "%warpid", *_LANEMASKS):
+            return None
+        raise UnsupportedError(f"special register {name} is not modelled", feature=name)
+
+    def symbol_address(self, name: str) -> int:
+        return self._symbols[name]
+
+    def is_symbol(self, name: str) -> bool:
+        return name in self._symbols
+
+    def finding(self, kind: str, message: str, g: Group, lanes: np.ndarray, instruction: int) -> None:
+        self.log.add(kind, message, g, lanes, instruction)
+
+    def new_group(self, ctas: np.ndarray) -> Group:
+        """All threads of a batch of CTAs (linear numbers) at pc 0, with special registers set."""
+        block, threads = self.launch.block, self.launch.threads
+        tid = np.arange(threads, dtype=np.uint32)
+        R = list(self.template)
+        for name, slot in self.specials.items():
+            if R[slot] is None:
+                R[slot] = self._column(name, tid, ctas, block, threads)
+        return Group(R, np.arange(len(ctas) * threads, dtype=np.int32), threads, 0)
+
+    def _column(self, name: str, tid: np.ndarray, ctas: np.ndarray, block: tuple[int, int, int], threads: int) -> Value:
+        base, _, axis = name.partition(".")
+        if base == "%ctaid":
+            gx, gy, _ = self.launch.grid
+            number = (ctas % gx, ctas // gx % gy, ctas // (gx * gy))[_AXES[axis]].astype(np.uint32)
+            return int(number[0]) if (number == number[0]).all() else np.repeat(number, threads)
+        per_thread = {
+            "%tid.x": tid % block[0], "%tid.y": tid // block[0] % block[1], "%tid.z": tid // (block[0] * block[1]),
+            "%laneid": tid % WARP, "%warpid": tid // WARP,
+        }  # fmt: skip
+        column = per_thread[name] if name in per_thread else _lanemask(name, tid % WARP)
+        if (column == column[0]).all():
+            return int(column[0])
+        return np.tile(column.astype(np.uint32), len(ctas))
+
+
+_LANEMASKS = ("%lanemask_eq", "%lanemask_lt", "%lanemask_le", "%lanemask_gt", "%lanemask_ge")
+
+
+def _lanemask(name: str, lane: np.ndarray) -> np.ndarray:
+    one = np.uint64(1) << lane.astype(np.uint64)
+    full = np.uint64(0xFFFFFFFF)
+    table = {"eq": one, "lt": one - np.uint64(1), "le": 2 * one - np.uint64(1), "gt": full & ~(2 * one - np.uint64(1)), "ge": full & ~(one - np.uint64(1))}
+    return (table[name[-2:]] & full).astype(np.uint32)
+
+
+def _align(offset: int, to: int) -> int:
+    return (offset + to - 1) // to * to
+
+
+def shared_layout(module: Module, flat: FlatFunction, dynamic_bytes: int) -> tuple[dict[str, int], int]:
+    """Offsets of shared variables in the CTA's window, and the window's size: static ones first, extern arrays after them."""
+    offsets: dict[str, int] = {}
+    used = 0
+    variables = [v for v in (*module.variables, *flat.variables) if v.space == "shared"]
+    for v in variables:
+        if v.linkage != "extern":
+            used = _align(used, max(v.align, 1))
+            offsets[v.name] = used
+            used += v.size
+    dynamic = [v for v in variables if v.linkage == "extern"]
+    start = _align(used, max([16, *(v.align for v in dynamic)])) if dynamic else used
+    for v in dynamic:
+        offsets[v.name] = start
+    return offsets, (start + dynamic_bytes if dynamic or dynamic_bytes else used)
+
+
+def local_layout(flat: FlatFunction) -> tuple[dict[str, int], int]:
+    """Offsets of local variables in a thread's window."""
+    offsets: dict[str, int] = {}
+    used = 0
+    for v in flat.variables:
+        if v.space == "local":
+            used = _align(used, max(v.align, 1))
+            offsets[v.name] = used
+            used += v.size
+    return offsets, used
+
+
+def layout_variables(module: Module, flat: FlatFunction, bound: BoundLaunch, memory: Memory) -> dict[str, int]:
+    """Addresses of every variable and parameter; parameter values go into ``memory.params``."""
+    symbols, _ = shared_layout(module, flat, bound.launch.dynamic_shared_bytes)
+    symbols.update(local_layout(flat)[0])
+    offset = 0
+    args = bound.launch.args
+    params = flat.function.params
+    if len(args) != len(params):
+        raise LaunchError(
+            f"{flat.function.name} takes {len(params)} parameters, the launch gives {len(args)}",
+            span=flat.function.span, hint="list the arguments in parameter order: " + ", ".join(f"{p.name} ({p.type})" for p in params),
+        )  # fmt: skip
+    for param, arg in zip(params, args):
+        offset = _align(offset, max(param.align, param.size if param.size in (1, 2, 4, 8) else 1))
+        symbols[param.name] = offset
+        memory.params[offset] = (param.size * 8, parameter_value(bound, param.name, param.type, param.size, arg))
+        offset += param.size
+    return symbols
+
+
+def parameter_value(bound: BoundLaunch, param: str, type_: str, size: int, arg: object) -> Value:
+    """What ``ld.param`` of a parameter gives. Raises LaunchError where the argument does not fit the declared width."""
+    if isinstance(arg, NullArg):
+        return 0
+    if not isinstance(arg, ScalarArg):
+        name = arg.name  # type: ignore[attr-defined]
+        if size != 8:
+            raise LaunchError(f"argument {name} is a tensor, but parameter {param} is {type_}", hint="check the order of the arguments")
+        return bound.by_name[name].address
+    nbytes, is_float = DTYPES[arg.dtype]
+    if arg.name in bound.scalar_ids and isinstance(arg.value, str):
+        ids = bound.scalar_ids[arg.name]
+        fmt = dtype_fmt(arg.dtype)
+        if fmt.kind == "int" and size * 8 > fmt.bits:
+            fmt = int_fmt(size * 8, fmt.lo, fmt.hi)
+        if fmt.bits != size * 8:
+            raise LaunchError(f"argument {arg.name} is {arg.dtype}, but parameter {param} is {type_}")
+        return Sym(((fmt, ids),))
+    if is_float:
+        return _float_bits(float(arg.value), arg.dtype, size, arg.name)
+    value = int(arg.value)
+    if not -(1 << size * 8 - 1) <= value < 1 << size * 8:
+        raise LaunchError(f"argument {arg.name} = {value} does not fit parameter {param} of type {type_}")
+    del nbytes
+    return value & ((1 << size * 8) - 1)
+
+
+def _float_bits(value: float, dtype: str, size: int, name: str) -> int:
+    formats = {("f32", 4): "<f", ("f64", 8): "<d", ("f16", 2): "<e"}
+    if (dtype, size) not in formats or dtype not in FLOATS:
+        raise LaunchError(f"argument {name}: a {dtype} number does not fit a parameter of {size} bytes")
+    return int.from_bytes(struct.pack(formats[dtype, size], value), "little")

@@ -1,0 +1,441 @@
+"""The machine: runs a function over a launch, batch of CTAs by batch, and returns what it wrote and what it found.
+
+Groups run lowest pc first and merge when they meet; a group blocks at a barrier. By the confluence theorem any schedule
+gives the same terms, or the order checker reports a race.
+"""
+
+from __future__ import annotations
+
+import heapq
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+import ptx_engine.isa  # noqa: F401  (registers the instruction specs)
+from ptx_engine.errors import BudgetError, LaunchError, NotStructuredError, PtxError, UnsupportedError
+from ptx_engine.findings import Finding, Site
+from ptx_engine.isa.group import Group
+from ptx_engine.isa.values import Value, join
+from ptx_engine.launch import BoundLaunch, Footprint, Role
+from ptx_engine.machine.barriers import Barriers, Completed, Waiting
+from ptx_engine.machine.environment import MachineEnvironment, local_layout, shared_layout
+from ptx_engine.machine.findings_log import FindingLog
+from ptx_engine.machine.memory import Memory
+from ptx_engine.machine.order_port import NoOrder, OrderPort
+from ptx_engine.machine.predication import concrete_predicate
+from ptx_engine.machine.program import Block, Program, PtxOrigin, Terminator, located
+from ptx_engine.order.checker import OrderChecker
+from ptx_engine.syntax import flatten, user_loc
+from ptx_engine.syntax.ast import FlatFunction, Function, Module
+
+
+@dataclass(frozen=True)
+class Budget:
+    """Limits of one execution; running out raises BudgetError, which becomes the verdict ``unknown``."""
+
+    thread_instructions: int = 2_000_000_000
+    seconds: float = 120.0
+    terms: int = 1 << 28
+    #: threads of CTAs executed together (columns are this long)
+    batch_threads: int = 1 << 15
+    batch_shared_bytes: int = 1 << 25
+
+
+@dataclass
+class Execution:
+    """What one side did: elements written per tensor, findings, how much ran."""
+
+    footprints: dict[str, Footprint]
+    findings: list[Finding]
+    ctas_executed: int
+    ctas_total: int
+    instructions: int
+    seconds: dict[str, float]
+    assumptions: list[str]
+    #: the arena origins of this side, by instruction
+    origins: list[PtxOrigin] = field(default_factory=list)
+
+
+def choose_entry(module: Module, entry: str | None) -> Function:
+    """The entry by name, or the only one. Raises LaunchError listing what there is."""
+    entries = module.entries()
+    names = ", ".join(f.name for f in entries) or "none"
+    if entry is None:
+        if len(entries) != 1:
+            raise LaunchError(f"the module has {len(entries)} entries", hint=f"name one: {names}")
+        return entries[0]
+    for function in entries:
+        if function.name == entry:
+            return function
+    raise LaunchError(f"there is no entry {entry}", hint=f"the module has: {names}")
+
+
+def execute(
+    module: Module,
+    entry: str | None,
+    bound: BoundLaunch,
+    *,
+    budget: Budget = Budget(),
+    order: bool = True,
+    ctas: Sequence[tuple[int, int, int]] | None = None,
+    source: str = "",
+) -> Execution:
+    """Run an entry over a bound launch and return its footprints and findings.
+
+    ``ctas`` (or ``launch.ctas``) restricts which CTAs run. ``source`` is the PTX text, for the lines in findings.
+    Raises LaunchError, UnsupportedError, NotStructuredError (each with the instruction's place) and BudgetError.
+    """
+    start = time.perf_counter()
+    function = choose_entry(module, entry)
+    flat = flatten(function, module)
+    machine = Machine(module, flat, bound, budget, order, source)
+    decoded = time.perf_counter()
+    chosen = ctas if ctas is not None else bound.launch.ctas
+    numbers = _linear_ctas(bound, chosen)
+    for batch in machine.batches(numbers):
+        machine.run_batch(batch)
+    return machine.finish(len(numbers), {"decode": decoded - start}, decoded)
+
+
+def _linear_ctas(bound: BoundLaunch, ctas: Sequence[tuple[int, int, int]] | None) -> np.ndarray:
+    gx, gy, gz = bound.launch.grid
+    if ctas is None:
+        return np.arange(gx * gy * gz, dtype=np.int64)
+    for x, y, z in ctas:
+        if not (0 <= x < gx and 0 <= y < gy and 0 <= z < gz):
+            raise LaunchError(f"CTA ({x}, {y}, {z}) is outside the grid {bound.launch.grid}")
+    return np.array(sorted({x + gx * (y + gy * z) for x, y, z in ctas}), np.int64)
+
+
+def check_block(function: Function, bound: BoundLaunch) -> None:
+    """The block must fit the kernel's .reqntid / .maxntid. Raises LaunchError."""
+    block = bound.launch.block
+    for name, values in function.directives:
+        numbers = [int(v) for v in values if str(v).isdigit()]
+        shape = tuple(numbers + [1] * (3 - len(numbers)))
+        if name.lstrip(".") == "reqntid" and shape != block:
+            raise LaunchError(f"{function.name} requires a block of {shape}, the launch has {block}", span=function.span)
+        if name.lstrip(".") == "maxntid" and bound.launch.threads > shape[0] * shape[1] * shape[2]:
+            raise LaunchError(f"{function.name} allows at most {shape} threads, the launch has {block}", span=function.span)
+
+
+class Machine:
+    """One launch of one function."""
+
+    def __init__(self, module: Module, flat: FlatFunction, bound: BoundLaunch, budget: Budget, order: bool, source: str) -> None:
+        check_block(flat.function, bound)
+        launch = bound.launch
+        if launch.threads < 1 or launch.threads > 1024 or launch.cta_count < 1:
+            raise LaunchError(f"a block of {launch.block} and a grid of {launch.grid}: 1 to 1024 threads and at least one CTA are needed")
+        self.bound, self.budget = bound, budget
+        self.block_threads = launch.threads
+        shared_bytes = shared_layout(module, flat, launch.dynamic_shared_bytes)[1]
+        self.log = FindingLog(launch)
+        self.order: OrderPort = OrderChecker(launch, shared_bytes, bound.buffers) if order else NoOrder()
+        self.memory = Memory(bound, granule_of(flat, bound), shared_bytes, local_layout(flat)[1], self.log, self.order)
+        self.env = MachineEnvironment(module, flat, bound, self.memory, self.order, self.log)
+        self.origins = make_origins(module, flat, source)
+        self.program = Program(self.env, flat, self.origins, self.env.widths)
+        self.executed = 0
+        self.deadline = time.perf_counter() + budget.seconds
+        self.stopped = False
+
+    def batches(self, numbers: np.ndarray) -> list[np.ndarray]:
+        """CTAs in batches whose columns and shared memory stay within the budget."""
+        size = max(1, self.budget.batch_threads // self.block_threads)
+        if self.memory.shared_bytes:
+            size = min(size, max(1, self.budget.batch_shared_bytes // self.memory.shared_bytes))
+        return [numbers[i : i + size] for i in range(0, len(numbers), size)]
+
+    # --- one batch ----------------------------------------------------------------------------
+
+    def run_batch(self, ctas: np.ndarray) -> None:
+        """Run a batch of CTAs to the end, or to a deadlock."""
+        self.log.ctas = ctas
+        self.memory.begin_batch(len(ctas))
+        self.order.begin_batch(ctas)
+        self.barriers = Barriers(len(ctas), self.block_threads)
+        self.ready: dict[int, list[Group]] = {}
+        self.heap: list[int] = []
+        self._push(self.env.new_group(ctas), 0)
+        while True:
+            while self.heap:
+                pc = heapq.heappop(self.heap)
+                groups = self.ready.pop(pc)
+                self._run(self._merge(groups, pc))
+            if not self._release():
+                break
+        self._check_deadlock()
+        self.order.end_batch()
+
+    def _push(self, g: Group, pc: int) -> None:
+        if pc >= len(self.program.flat.instructions):
+            self._exit(g)
+            return
+        g.pc = pc
+        if pc in self.ready:
+            self.ready[pc].append(g)
+        else:
+            self.ready[pc] = [g]
+            heapq.heappush(self.heap, pc)
+
+    def _merge(self, groups: list[Group], pc: int) -> Group:
+        """Groups that meet at a block's start become one; only live registers are carried."""
+        if len(groups) == 1:
+            return groups[0]
+        threads = np.concatenate([g.threads for g in groups])
+        order: np.ndarray | None = np.argsort(threads, kind="stable")
+        if bool((np.diff(threads) > 0).all()):
+            order = None
+        sizes = [g.n for g in groups]
+        values: list[Value] = list(self.env.template)
+        for r in (*self.program.blocks[pc].live, *self.env.specials.values()):
+            values[r] = join(self.env.arena, [g.R[r] for g in groups], sizes, order, self.env.widths[r])
+        return Group(values, threads if order is None else threads[order], self.block_threads, pc)
+
+    def _run(self, g: Group) -> None:
+        """Run one block and place the group (or its parts) where it goes next."""
+        block = self.program.blocks[g.pc]
+        self.executed += block.size * g.n
+        if self.executed > self.budget.thread_instructions:
+            raise BudgetError(f"more than {self.budget.thread_instructions} thread-instructions")
+        if time.perf_counter() > self.deadline:
+            raise BudgetError(f"execution took more than {self.budget.seconds} s")
+        arena = self.env.arena
+        try:
+            for origin, step in block.steps:
+                arena.origin = origin
+                step(g)
+        except PtxError as error:
+            where: PtxOrigin = arena.origin  # type: ignore[assignment]
+            raise located(error, self.program.flat.instructions[where.instruction], where) from None
+        except MemoryError as error:
+            raise BudgetError(str(error)) from None
+        end = block.end
+        if end.kind == "fall":
+            self._push(g, end.targets[0])
+            return
+        origin = self.origins[end.pc]
+        arena.origin = origin
+        try:
+            self._terminate(g, end, block)
+        except PtxError as error:
+            raise located(error, self.program.flat.instructions[end.pc], origin) from None
+
+    # --- terminators ----------------------------------------------------------------------------
+
+    def _terminate(self, g: Group, end: Terminator, block: Block) -> None:
+        if end.kind == "table":
+            self._table(g, end)
+            return
+        if end.predicate is None:
+            self._take(g, end)
+            return
+        p = concrete_predicate(g.R[end.predicate], "a branch")
+        if isinstance(p, np.ndarray):
+            active = ~p if end.negated else p
+            count = int(np.count_nonzero(active))
+            if 0 < count < g.n:
+                taken, rest = self._split(g, active, end)
+                self._push(rest, end.pc + 1)
+                self._take(taken, end)
+                return
+            taken_all = count == g.n
+        else:
+            taken_all = p is not end.negated
+        if taken_all:
+            self._take(g, end)
+        else:
+            self._push(g, end.pc + 1)
+
+    def _split(self, g: Group, active: np.ndarray, end: Terminator) -> tuple[Group, Group]:
+        """The lanes that take the terminator and those that do not, with what is live on either way."""
+        live: set[int] = set()
+        for target in (*end.targets, end.pc + 1):
+            if target in self.program.blocks:
+                live.update(self.program.blocks[target].live)
+        if end.barrier is not None:
+            live.update(r for r in (end.barrier.number, end.barrier.count, end.barrier.operand) if r is not None)
+        return self._subset(g, np.flatnonzero(active), live), self._subset(g, np.flatnonzero(~active), live)
+
+    def _subset(self, g: Group, where: np.ndarray, live: set[int]) -> Group:
+        sub = g.subset(where, [*live, *self.env.specials.values()])
+        for r, value in enumerate(self.env.template):
+            if value is not None:
+                sub.R[r] = value
+        return sub
+
+    def _take(self, g: Group, end: Terminator) -> None:
+        if end.kind == "branch":
+            self._push(g, end.targets[0])
+        elif end.kind == "exit":
+            self._exit(g)
+        elif end.kind == "trap":
+            self.log.add("trap", "a thread executes trap", g, np.arange(g.n), end.pc)
+            self._exit(g)
+        else:
+            self._barrier(g, end)
+
+    def _table(self, g: Group, end: Terminator) -> None:
+        assert end.index is not None
+        index = g.R[end.index]
+        if isinstance(index, (int, np.ndarray)) and not isinstance(index, bool):
+            column = np.broadcast_to(np.asarray(index, np.int64), (g.n,))
+        else:
+            raise NotStructuredError("brx.idx by symbolic data", feature="symbolic branch")
+        if int(column.max()) >= len(end.targets):
+            raise NotStructuredError("brx.idx: the index is outside the table", feature="brx.idx")
+        for value in np.unique(column):
+            target = end.targets[int(value)]
+            live = set(self.program.blocks[target].live) if target in self.program.blocks else set()
+            chosen = np.flatnonzero(column == value)
+            self._push(g if len(chosen) == g.n else self._subset(g, chosen, live), target)
+
+    def _exit(self, g: Group) -> None:
+        self.barriers.exited(g.threads)
+        self.order.exit(g.threads)
+
+    # --- barriers -------------------------------------------------------------------------------
+
+    def _barrier(self, g: Group, end: Terminator) -> None:
+        op = end.barrier
+        assert op is not None
+        number = self._uniform(g.R[op.number], "the barrier number")
+        count = self._uniform(g.R[op.count], "the barrier's thread count") if op.count is not None else None
+        if number > 15:
+            raise UnsupportedError(f"barrier number {number}: there are 16", feature="barrier number")
+        if count is not None and (count % 32 or not 0 < count <= self.block_threads + 31):
+            self.log.add("barrier misuse", f"thread count {count} is not a positive multiple of the warp size", g, np.arange(g.n), end.pc)
+        if op.aligned and not g.whole_warps and self.block_threads % 32 == 0:
+            self._report_divergent(g, end.pc)
+        self.barriers.waiting.append(Waiting(g, op, end.pc, number, count))
+        if op.kind == "arrive":
+            self._push(replace_group(g), end.pc + 1)
+
+    def _report_divergent(self, g: Group, pc: int) -> None:
+        """An aligned barrier that only part of a warp executes, while other lanes of it are elsewhere and have not exited."""
+        tid = g.threads % self.block_threads
+        warp = g.threads // self.block_threads * 1024 + tid // 32
+        numbers, counts = np.unique(warp, return_counts=True)
+        short = np.isin(warp, numbers[counts < 32])
+        self.log.add("barrier misuse", "an aligned barrier is executed by part of a warp", g, np.flatnonzero(short), pc)
+
+    def _uniform(self, value: Value, what: str) -> int:
+        from ptx_engine.isa.shuffle import uniform
+
+        return uniform(value, what)
+
+    def _release(self) -> bool:
+        """Let completed barriers go on; False if none completes."""
+        done = self.barriers.complete()
+        for completed in done:
+            self._tell_order(completed)
+            for waiting in completed.resumed:
+                self._reduce(waiting, completed)
+                self._push(waiting.group, waiting.pc + 1)
+        return bool(done)
+
+    def _tell_order(self, completed: Completed) -> None:
+        start = time.perf_counter()
+        if len(completed.arrived):
+            self.order.cta_arrive(completed.pc, completed.arrived, completed.number, completed.count)  # type: ignore[attr-defined]
+        self.order.cta_barrier(completed.pc, completed.synced, completed.number, completed.count)
+        self.memory.order_seconds += time.perf_counter() - start
+
+    def _reduce(self, waiting: Waiting, completed: Completed) -> None:
+        """The result of bar.red over all participating threads of each CTA."""
+        op = waiting.op
+        if op.kind != "red":
+            return
+        assert op.destination is not None and op.operand is not None
+        slots = len(self.barriers.live)
+        total, members = np.zeros(slots, np.int64), np.zeros(slots, np.int64)
+        for w in completed.resumed:
+            assert w.op.operand is not None
+            p = concrete_predicate(w.group.R[w.op.operand], "bar.red")
+            column = np.broadcast_to(np.asarray(p), (w.group.n,)) ^ w.op.operand_negated
+            slot = w.group.threads // self.block_threads
+            total += np.bincount(slot, column.astype(np.int64), slots).astype(np.int64)
+            members += np.bincount(slot, minlength=slots)
+        result = {"popc": total.astype(np.uint32), "and": total == members, "or": total > 0}[op.reduce]
+        column = result[waiting.group.threads // self.block_threads]
+        first = column[0]
+        same = bool((column == first).all())
+        waiting.group.R[op.destination] = (bool(first) if op.reduce != "popc" else int(first)) if same else column
+
+    def _check_deadlock(self) -> None:
+        """Groups still waiting when nothing can run: a deadlock, with who waits where and for how many."""
+        for w in self.barriers.waiting:
+            if w.op.kind == "arrive":
+                continue
+            slot = int(w.group.threads[0]) // self.block_threads
+            here = sum(int(np.count_nonzero(v.group.threads // self.block_threads == slot)) for v in self.barriers.waiting if v.number == w.number)
+            expected = w.count if w.count is not None else int(self.barriers.live[slot])
+            self.log.add(
+                "deadlock", f"barrier {w.number} never completes: {here} of {expected} threads arrive", w.group, np.arange(w.group.n), w.pc,
+                role="barrier", missing=f"{expected - here} threads of the CTA never reach this barrier",
+            )  # fmt: skip
+            self.stopped = True
+
+    # --- the end --------------------------------------------------------------------------------
+
+    def finish(self, ctas: int, seconds: dict[str, float], started: float) -> Execution:
+        """Footprints and findings with the PTX and user lines filled in."""
+        start = time.perf_counter()
+        races = self.order.finish()
+        now = time.perf_counter()
+        order_seconds = self.memory.order_seconds + now - start
+        seconds = {**seconds, "execute": now - started - order_seconds, "order": order_seconds}
+        findings = [self._placed(f) for f in (*self.log.findings(), *races)]
+        footprints = {
+            t.buffer.arg.name: t.footprint() for t in self.memory.tensors if t.buffer.arg.role is not Role.IN
+        }
+        assumptions = [] if not isinstance(self.order, NoOrder) else ["order not checked"]
+        launch = self.bound.launch
+        return Execution(footprints, findings, ctas, launch.cta_count, self.executed, seconds, assumptions, self.origins)
+
+    def _placed(self, finding: Finding) -> Finding:
+        return replace(finding, sites=tuple(self._place(site) for site in finding.sites))
+
+    def _place(self, site: Site) -> Site:
+        if not 0 <= site.instruction < len(self.origins):
+            return site
+        origin = self.origins[site.instruction]
+        return replace(site, ptx_line=origin.ptx_line, ptx_text=origin.ptx_text, user_loc=origin.user_loc)
+
+
+def replace_group(g: Group) -> Group:
+    """A second group of the same threads (after ``bar.arrive`` the first one only stands for the arrival)."""
+    return Group(list(g.R), g.threads, g.block_threads, g.pc)
+
+
+def make_origins(module: Module, flat: FlatFunction, source: str) -> list[PtxOrigin]:
+    """The place of every instruction; the text comes from ``source`` where given."""
+    lines = source.splitlines() if source else []
+    cache: dict[object, str] = {}
+    origins = []
+    for pc, instruction in enumerate(flat.instructions):
+        line = instruction.span.line
+        text = lines[line - 1].strip() if 0 < line <= len(lines) else instruction.mnemonic
+        if instruction.loc not in cache:
+            cache[instruction.loc] = user_loc(module, instruction.loc)
+        origins.append(PtxOrigin(pc, line, text, cache[instruction.loc]))
+    return origins
+
+
+def granule_of(flat: FlatFunction, bound: BoundLaunch) -> int:
+    """The cell size of shared and local memory: the smallest element the kernel moves."""
+    smallest = 4
+    for buffer in bound.buffers:
+        smallest = min(smallest, buffer.arg.element_bytes)
+    for instruction in flat.instructions:
+        kind = instruction.modifiers[-1] if instruction.modifiers else ""
+        if instruction.opcode in ("ld", "st", "ldmatrix", "cvt", "mma", "wmma"):
+            joined = instruction.modifiers
+            if kind in ("b8", "u8", "s8") and instruction.opcode in ("ld", "st"):
+                return 1
+            if any(m in ("b16", "u16", "s16", "f16", "bf16", "f16x2", "bf16x2") for m in joined):
+                smallest = min(smallest, 2)
+    return smallest

@@ -1,0 +1,65 @@
+"""Collects memory and synchronisation findings while the machine runs: one group per kind and instruction."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ptx_engine.findings import Finding, Severity, Site
+from ptx_engine.isa.group import WARP, Group
+from ptx_engine.launch import Launch
+
+
+@dataclass
+class _Entry:
+    kind: str
+    message: str
+    severity: Severity
+    space: str
+    tensor: str
+    index: tuple[int, ...]
+    offset: int
+    width: int
+    site: Site
+    missing: str
+    count: int = 0
+    details: dict[str, str] = field(default_factory=dict)
+
+
+class FindingLog:
+    """Findings by (kind, instruction, tensor); the first instance is the worked example."""
+
+    def __init__(self, launch: Launch) -> None:
+        self.launch = launch
+        self.ctas: np.ndarray = np.zeros(0, np.int64)  # linear CTA numbers of the current batch
+        self._entries: dict[tuple[str, int, str], _Entry] = {}
+
+    def site(self, role: str, thread: int, instruction: int) -> Site:
+        """The site of a batch thread number."""
+        block = self.launch.threads
+        slot, tid = divmod(int(thread), block)
+        linear = int(self.ctas[slot]) if slot < len(self.ctas) else 0
+        gx, gy, _ = self.launch.grid
+        cta = (linear % gx, linear // gx % gy, linear // (gx * gy))
+        return Site(role, cta, tid // WARP, tid % WARP, instruction)
+
+    def add(
+        self, kind: str, message: str, g: Group, lanes: np.ndarray, instruction: int, *, role: str = "", space: str = "", tensor: str = "",
+        index: tuple[int, ...] = (), offset: int = 0, width: int = 0, missing: str = "", severity: Severity = Severity.ERROR,
+    ) -> None:  # fmt: skip
+        """Record that ``lanes`` (positions in the group) have a finding at an instruction."""
+        key = (kind, instruction, tensor)
+        entry = self._entries.get(key)
+        if entry is None:
+            site = self.site(role or kind, int(g.threads[int(lanes[0])]), instruction)
+            entry = self._entries[key] = _Entry(kind, message, severity, space, tensor, index, offset, width, site, missing)
+        entry.count += len(lanes)
+
+    def findings(self) -> list[Finding]:
+        """All groups, in order of instruction."""
+        rows = sorted(self._entries.items(), key=lambda item: (item[0][1], item[0][0], item[0][2]))
+        return [
+            Finding(e.kind, e.message, e.severity, e.space, e.tensor, e.index, e.offset, e.width, (e.site,), e.missing, e.count, e.details)
+            for _, e in rows
+        ]

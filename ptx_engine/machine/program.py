@@ -1,0 +1,251 @@
+"""A decoded function: basic blocks of closures, terminators, and which registers are live where.
+
+Decoding happens once per launch. A block ends at a branch, an exit, a barrier, or before a label.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ptx_engine.errors import ParseError, PtxError, Span, UnsupportedError
+from ptx_engine.isa import decode as decoder
+from ptx_engine.isa.decode import Decode, Environment, Step
+from ptx_engine.isa.registry import find
+from ptx_engine.machine.predication import guarded
+from ptx_engine.syntax.ast import FlatFunction, Instruction, Name
+from ptx_engine.terms import Arena
+
+BRANCHES = {"bra", "brx"}
+EXITS = {"ret", "exit", "trap"}
+BARRIERS = {"bar", "barrier"}
+
+
+@dataclass(frozen=True)
+class PtxOrigin:
+    """Who emitted a term: an instruction of a side's PTX."""
+
+    instruction: int
+    ptx_line: int
+    ptx_text: str
+    user_loc: str
+
+
+@dataclass
+class Terminator:
+    """How a block ends. ``kind``: "fall", "branch", "exit", "barrier", "table". ``predicate`` is a register-file index or None."""
+
+    kind: str
+    pc: int = 0
+    predicate: int | None = None
+    negated: bool = False
+    targets: tuple[int, ...] = ()
+    index: int | None = None  # brx.idx: the register of the table index
+    barrier: "BarrierOp | None" = None
+
+
+@dataclass
+class BarrierOp:
+    """A bar/barrier instruction: ``number`` and ``count`` are register-file indices (count None: all threads)."""
+
+    kind: str  # "sync", "arrive", "red"
+    number: int
+    count: int | None
+    reduce: str = ""  # "popc", "and", "or"
+    destination: int | None = None
+    operand: int | None = None
+    operand_negated: bool = False
+    aligned: bool = True
+
+
+@dataclass
+class Block:
+    """Straight-line code from ``start`` up to its terminator; ``size`` counts instructions with the terminator."""
+
+    start: int
+    steps: list[tuple[object, Step]] = field(default_factory=list)
+    end: Terminator = field(default_factory=lambda: Terminator("fall"))
+    size: int = 0
+    uses: set[int] = field(default_factory=set)
+    defines: set[int] = field(default_factory=set)
+    live: tuple[int, ...] = ()
+
+
+class Program:
+    """All blocks by start pc. Raises PtxError with the instruction's place for anything that cannot be decoded."""
+
+    def __init__(self, env: Environment, flat: FlatFunction, origins: list[PtxOrigin], widths: list[int]) -> None:
+        self.flat = flat
+        self.origins = origins
+        self.blocks: dict[int, Block] = {}
+        self.arena: Arena = env.arena
+        self._env = env
+        self._widths = widths
+        leaders = self._leaders()
+        for start, stop in zip(leaders, [*leaders[1:], len(flat.instructions)]):
+            self.blocks[start] = self._block(start, stop)
+        self._liveness()
+
+    def _target(self, instruction: Instruction, name: str) -> int:
+        try:
+            return self.flat.labels[name]
+        except KeyError:
+            raise ParseError(f"branch to unknown label {name}", span=instruction.span) from None
+
+    def _leaders(self) -> list[int]:
+        leaders = {0, *self.flat.labels.values()}
+        for pc, instruction in enumerate(self.flat.instructions):
+            if instruction.opcode in BRANCHES or instruction.opcode in EXITS or _is_cta_barrier(instruction):
+                leaders.add(pc + 1)
+        return sorted(pc for pc in leaders if pc < len(self.flat.instructions))
+
+    def _block(self, start: int, stop: int) -> Block:
+        block = Block(start, size=stop - start)
+        for pc in range(start, stop):
+            instruction = self.flat.instructions[pc]
+            try:
+                if instruction.opcode in BRANCHES or instruction.opcode in EXITS or _is_cta_barrier(instruction):
+                    block.end = self._terminator(instruction, pc, block)
+                else:
+                    self._step(block, instruction, pc)
+            except PtxError as error:
+                raise located(error, instruction, self.origins[pc]) from None
+        if block.end.kind == "fall":
+            block.end.targets = (stop,)
+        return block
+
+    def _step(self, block: Block, instruction: Instruction, pc: int) -> None:
+        form, mods = find(instruction)
+        d = RecordingDecode(self._env, instruction, pc, mods)
+        for slot in form.slots:
+            if slot.ignored and slot.name in mods and slot.name not in _SILENT:
+                self.arena.assumptions.setdefault(f"modifier without meaning over the reals: .{slot.name}")
+        step = form.spec(d)
+        reads, writes = d.reads, d.writes
+        block.uses |= reads - block.defines
+        if instruction.predicate is not None:
+            p = self._env.register(instruction.predicate.name)
+            block.uses |= ({p} | writes) - block.defines
+            step = guarded(self.arena, step, p, instruction.negated, sorted(reads), sorted(writes), self._widths)
+        else:
+            block.defines |= writes
+        block.steps.append((self.origins[pc], step))
+
+    def _terminator(self, instruction: Instruction, pc: int, block: Block) -> Terminator:
+        end = Terminator("exit", pc)
+        if instruction.predicate is not None:
+            end.predicate, end.negated = self._env.register(instruction.predicate.name), instruction.negated
+            block.uses |= {end.predicate} - block.defines
+        after = (pc + 1,)
+        if instruction.opcode == "bra":
+            operand = instruction.operands[0] if instruction.operands else None
+            if not isinstance(operand, Name):
+                raise UnsupportedError("bra through a register", feature="indirect branch")
+            end.kind, end.targets = "branch", (self._target(instruction, operand.name), *after)
+        elif instruction.opcode == "brx":
+            self._table_branch(instruction, end, block)
+        elif instruction.opcode == "trap":
+            end.kind = "trap"
+        elif instruction.opcode not in EXITS:
+            end.kind, end.targets = "barrier", after
+            end.barrier = self._barrier(instruction, pc, block)
+        if end.kind in ("exit", "trap"):
+            end.targets = after if end.predicate is not None else ()
+        return end
+
+    def _table_branch(self, instruction: Instruction, end: Terminator, block: Block) -> None:
+        index, table = instruction.operands[0], instruction.operands[1]
+        if not isinstance(table, Name) or table.name not in self.flat.branch_targets:
+            raise UnsupportedError("brx.idx without a .branchtargets table", feature="brx.idx")
+        d = RecordingDecode(self._env, instruction, end.pc, {"type": "u32"})
+        end.kind, end.index = "table", d.src_of(index, 32)
+        block.uses |= d.reads - block.defines
+        end.targets = tuple(self._target(instruction, name) for name in self.flat.branch_targets[table.name])
+        if end.predicate is not None:
+            raise UnsupportedError("brx.idx under a predicate", feature="brx.idx")
+
+    def _barrier(self, instruction: Instruction, pc: int, block: Block) -> BarrierOp:
+        mods = [m for m in instruction.modifiers if m not in ("aligned", "cta")]
+        kind = mods[0] if mods else ""
+        d = RecordingDecode(self._env, instruction, pc, {"type": "u32"})
+        aligned = "aligned" in instruction.modifiers or instruction.opcode == "bar"
+        if kind == "red":
+            op = self._reduction(d, mods)
+        elif kind in ("sync", "arrive") and len(mods) == 1:
+            count = d.src(1, 32) if d.count == 2 else None
+            if kind == "arrive" and count is None:
+                raise ParseError(f"{instruction.mnemonic} needs a thread count", span=instruction.span)
+            op = BarrierOp(kind, d.src(0, 32), count)
+        else:
+            raise UnsupportedError(f"instruction {instruction.mnemonic} is not modelled", feature=instruction.mnemonic)
+        op.aligned = aligned
+        block.uses |= d.reads - block.defines
+        block.defines |= d.writes if instruction.predicate is None else set()
+        return op
+
+    def _reduction(self, d: "RecordingDecode", mods: list[str]) -> BarrierOp:
+        """bar.red.popc.u32 d, a [, b], {!}c and bar.red.and/or.pred p, a [, b], {!}c."""
+        d.expect(3, 4)
+        operand, negated = d.predicate(d.count - 1)
+        count = d.src(2, 32) if d.count == 4 else None
+        return BarrierOp("red", d.src(1, 32), count, mods[1], d.dst(0), operand, negated)
+
+    def _liveness(self) -> None:
+        """Backward data flow over blocks: what each block's start needs."""
+        order = sorted(self.blocks, reverse=True)
+        live: dict[int, set[int]] = {start: set() for start in order}
+        changed = True
+        while changed:
+            changed = False
+            for start in order:
+                block = self.blocks[start]
+                out: set[int] = set()
+                for target in block.end.targets:
+                    out |= live.get(target, set())
+                new = block.uses | (out - block.defines)
+                if new != live[start]:
+                    live[start] = new
+                    changed = True
+        for start in order:
+            self.blocks[start].live = tuple(sorted(live[start]))
+
+
+#: ignored slots that change no value at all (hints), so that no assumption is made
+_SILENT = {"cop", "evict", "l2evict", "prefetch", "nc", "level", "weak", "mode", "primary", "secondary", "rnd", "ftz", "approx"}
+
+
+def _is_cta_barrier(instruction: Instruction) -> bool:
+    return instruction.opcode in BARRIERS and instruction.modifiers[:1] != ("warp",)
+
+
+def located(error: PtxError, instruction: Instruction, origin: PtxOrigin) -> PtxError:
+    """The error with the place of an instruction, unless it already has one."""
+    if error.span is None or error.span.line == 0:
+        error.span = Span(instruction.span.line, instruction.span.col, instruction.span.end_col)
+        error.source_line = origin.ptx_text
+        error.user_loc = error.user_loc or origin.user_loc
+    return error
+
+
+class RecordingDecode(Decode):
+    """Decoding that notes which register-file slots the instruction reads and writes (for predication and liveness)."""
+
+    def __init__(self, env: Environment, instruction: Instruction, pc: int, mods: dict[str, str]) -> None:
+        super().__init__(env, instruction, pc, mods)
+        self.reads: set[int] = set()
+        self.writes: set[int] = set()
+
+    def dst_of(self, operand: decoder.Operand) -> int:
+        slot = super().dst_of(operand)
+        self.writes.add(slot)
+        return slot
+
+    def src_of(self, operand: decoder.Operand, bits: int) -> int:
+        slot = super().src_of(operand, bits)
+        self.reads.add(slot)
+        return slot
+
+    def address(self, i: int) -> decoder.Address:
+        operand = self.operand(i)
+        if isinstance(operand, decoder.Mem) and isinstance(operand.base, decoder.Reg):
+            self.reads.add(self.env.register(operand.base.name))
+        return super().address(i)
