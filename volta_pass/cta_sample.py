@@ -28,3 +28,13 @@ def choose_ctas(grid: tuple[int, int, int], limit: int | None, seed: int = 0) ->
 
 def _launch_order(cta: tuple[int, int, int]) -> tuple[int, int, int]:
     return cta[2], cta[1], cta[0]
+
+
+def affordable(total: int, few: int, few_s: float, more: int, more_s: float, seconds: float) -> int | None:
+    """How many of ``total`` CTAs fit into ``seconds``, from the times that two smaller numbers took; None where all do.
+
+    Time is taken to be linear in the number of CTAs beyond ``few`` (a batch has a fixed cost).
+    """
+    each_s = max((more_s - few_s) / (more - few), 1e-6)
+    count = more + int(max(0.0, seconds - more_s) / each_s)
+    return None if count >= total else max(count, min(more, total))

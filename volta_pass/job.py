@@ -21,10 +21,11 @@ DEFAULT_SECONDS = 120.0
 
 @dataclass(frozen=True)
 class Options:
-    """Budgets and modes. ``max_ctas``: None is all CTAs, else a sample of at most so many (corners and edges first)."""
+    """Budgets and modes. ``ctas``: "all", a number (corners and edges first, then a sample), or "auto": all if that is
+    affordable, else as many as are. ``seconds``: None is no limit."""
 
     seconds: float | None = DEFAULT_SECONDS
-    max_ctas: int | None = None
+    ctas: int | Literal["auto", "all"] = "auto"
     decide: Literal["exact", "fingerprint"] = "exact"
     seed: int = 0
 
@@ -33,14 +34,20 @@ class Options:
         """``VOLTA_SECONDS`` (0: no limit), ``VOLTA_CTAS`` ("all" or a number), ``VOLTA_DECIDE``. Raises LaunchError on others."""
         env = os.environ if environ is None else environ
         seconds = _number(env, "VOLTA_SECONDS", DEFAULT_SECONDS)
-        ctas = env.get("VOLTA_CTAS", "all")
         decide = env.get("VOLTA_DECIDE", "exact")
         if decide not in DECIDE_MODES:
             raise LaunchError(f"VOLTA_DECIDE={decide!r}", hint="one of " + ", ".join(DECIDE_MODES))
-        max_ctas = None if ctas == "all" else int(_number(env, "VOLTA_CTAS", 0))
-        if max_ctas is not None and max_ctas < 1:
-            raise LaunchError(f"VOLTA_CTAS={ctas!r}", hint='"all" or a number of at least 1')
-        return Options(seconds or None, max_ctas, decide)  # type: ignore[arg-type]
+        return Options(seconds or None, _ctas(env), decide)  # type: ignore[arg-type]
+
+
+def _ctas(env: Mapping[str, str]) -> int | Literal["auto", "all"]:
+    text = env.get("VOLTA_CTAS", "") or "auto"
+    if text == "auto" or text == "all":
+        return text  # type: ignore[return-value]
+    number = int(_number(env, "VOLTA_CTAS", 0))
+    if number < 1:
+        raise LaunchError(f"VOLTA_CTAS={text!r}", hint='"all" or a number of at least 1')
+    return number
 
 
 def _number(env: Mapping[str, str], name: str, default: float) -> float:

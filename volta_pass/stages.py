@@ -35,12 +35,13 @@ class Evaluated:
 class Stages:
     """One comparison's arena and bound launch, and the seconds each stage took."""
 
-    def __init__(self, launch: Launch, options: Options) -> None:
+    def __init__(self, launch: Launch, options: Options, max_ctas: int | None = None) -> None:
         self.options = options
+        self.max_ctas = max_ctas
         self.seconds: dict[str, float] = {}
         self.started_s = time.perf_counter()
         self.arena = Arena()
-        self.launch = replace(launch, ctas=choose_ctas(launch.grid, options.max_ctas, options.seed))
+        self.launch = replace(launch, ctas=choose_ctas(launch.grid, max_ctas, options.seed))
         self.bound: BoundLaunch = bind(self.launch, self.arena)
 
     @contextmanager
@@ -60,25 +61,35 @@ class Stages:
 
     def candidate(self, ptx: str, entry: str) -> Execution:
         """Parse and execute the PTX. Raises PtxError."""
-        from ptx_engine.machine import execute
+        from ptx_engine.machine import Budget, execute
         from ptx_engine.syntax import parse
 
         with self.timed("parse"):
             module = parse(ptx)
+        seconds = self.seconds_left()
+        budget = Budget() if seconds is None else Budget(seconds=seconds)
         with self.timed("execute"):
-            return execute(module, entry, self.bound)
+            return execute(module, entry or None, self.bound, budget=budget, source=ptx)
 
     def source(self, text: str, launch: Launch | None = None, stage: str = "source") -> Evaluated:
-        """Evaluate TTIR (generic form), under another grid and argument order where ``launch`` is given. Raises PtxError."""
+        """Evaluate TTIR (generic form), under another grid and argument order where ``launch`` is given. Raises PtxError.
+
+        The function's arguments are the launch's first ones; scratch pointers come after them.
+        """
+        from volta_pass.references.budget import Budget
         from volta_pass.references.ttir import evaluate, load_ttir
 
         with self.timed(stage):
             bound = self.bound if launch is None else self.rebound(launch)
-            return Evaluated(evaluate(load_ttir(text), bound))
+            program = load_ttir(text)
+            names = [arg.name for arg in bound.launch.args[: len(program.parameters)]]
+            findings: list[Finding] = []
+            footprints = evaluate(program, bound, names, budget=Budget(self.seconds_left()), findings=findings)
+        return Evaluated(footprints, findings)
 
     def rebound(self, launch: Launch) -> BoundLaunch:
         """The same buffers and inputs under another configuration's grid and block."""
-        ctas = choose_ctas(launch.grid, self.options.max_ctas, self.options.seed)
+        ctas = choose_ctas(launch.grid, self.max_ctas, self.options.seed)
         return replace(self.bound, launch=replace(launch, ctas=ctas))
 
     def function(self, reference: FunctionReference, constants: Mapping[str, Any]) -> Evaluated:

@@ -19,6 +19,7 @@ from ptx_engine.findings import Finding
 from ptx_engine.launch import Footprint, Launch, TensorArg
 from ptx_engine.verdict import Method, Status, Verdict
 from volta_pass.blame import assign_blame, blame_findings
+from volta_pass.cta_sample import affordable
 from volta_pass.job import TtirReference, ValidationJob, launch_to_json
 from volta_pass.kernel_report import OWN_SOURCE, REFERENCE, Comparison, KernelReport
 from volta_pass.stages import Evaluated, Stages, restrict
@@ -30,22 +31,61 @@ if TYPE_CHECKING:
 FIXED_CONTENTS = "integer inputs fixed to this launch's contents"
 
 
+#: share of the seconds that executing the candidate may take before CTAs are sampled
+SAMPLE_SHARE = 0.2
+#: launches with more threads are measured on a few CTAs before all are run
+PROBE_THREADS = 1 << 17
+FEW_CTAS, MORE_CTAS = 1, 8
+
+
 def validate(job: ValidationJob) -> KernelReport:
     """Validate one kernel in one configuration at one launch.
 
     Integer tensors are symbolic first; where the kernel then is not structured (they steer an address, a branch or a
-    mask), the whole validation is repeated with the launch's contents, and the report says so.
+    mask), the validation is repeated with the launch's contents. Where all CTAs cost more than a share of the budget,
+    it is repeated on a sample. The report says so in either case.
     """
     started_s = time.perf_counter()
-    try:
-        report = _attempt(job, retry=bool(job.contents))
-    except NotStructuredError:
-        fixed = replace(job, launch=_with_contents(job.launch, job))
-        report = _attempt(fixed, retry=False)
-        report.assumptions.append(f"{FIXED_CONTENTS}: " + ", ".join(sorted(job.contents)))
+    limit = _cta_limit(job)
+    leave: set[type[PtxError]] = {NotStructuredError} if job.contents else set()
+    if job.options.ctas == "auto" and limit is None and job.launch.cta_count > MORE_CTAS:
+        leave.add(BudgetError)
+    notes: list[str] = []
+    while True:
+        try:
+            report = _attempt(job, frozenset(leave), limit)
+            break
+        except NotStructuredError:
+            leave.remove(NotStructuredError)
+            notes.append(f"{FIXED_CONTENTS}: " + ", ".join(sorted(job.contents)))
+            job = replace(job, launch=_with_contents(job.launch, job))
+        except BudgetError:
+            leave.remove(BudgetError)
+            limit = MORE_CTAS
+    report.assumptions += notes
     report.seconds["validate"] = time.perf_counter() - started_s
     report.peak_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     return report
+
+
+def _cta_limit(job: ValidationJob) -> int | None:
+    """How many CTAs to run; None for all. Large launches are measured on a few CTAs first."""
+    options, launch = job.options, job.launch
+    if options.ctas != "auto":
+        return None if options.ctas == "all" else options.ctas
+    if options.seconds is None or launch.cta_count * launch.threads <= PROBE_THREADS or launch.cta_count <= MORE_CTAS:
+        return None
+    try:
+        few_s, more_s = (_execution_s(job, count) for count in (FEW_CTAS, MORE_CTAS))
+    except PtxError:
+        return MORE_CTAS  # the attempt itself reports it
+    return affordable(launch.cta_count, FEW_CTAS, few_s, MORE_CTAS, more_s, options.seconds * SAMPLE_SHARE)
+
+
+def _execution_s(job: ValidationJob, count: int) -> float:
+    stages = Stages(job.launch, job.options, count)
+    stages.candidate(job.ptx, job.entry)
+    return stages.seconds["execute"]
 
 
 def contents_were_needed(report: KernelReport) -> bool:
@@ -64,29 +104,32 @@ def _with_contents(launch: Launch, job: ValidationJob) -> Launch:
 class _Validation:
     """The state of one attempt: stages, the report so far, and what failed on the way."""
 
-    def __init__(self, job: ValidationJob, retry: bool) -> None:
+    def __init__(self, job: ValidationJob, leave: frozenset[type[PtxError]], limit: int | None) -> None:
         self.job = job
-        self.retry = retry
+        self.leave = leave
         self.report = KernelReport(
             kernel=job.kernel, configuration=dict(job.configuration), target=job.target, toolchain=dict(job.toolchain)
         )
         self.report.launch = launch_to_json(job.launch)
         self.report.tensors = {arg.name: arg for arg in job.launch.args if isinstance(arg, TensorArg)}
         self.report.ctas_total = job.launch.cta_count
-        self.stages = Stages(job.launch, job.options)
+        options = job.options
+        if BudgetError in leave and options.seconds is not None:
+            options = replace(options, seconds=options.seconds * SAMPLE_SHARE)
+        self.stages = Stages(job.launch, options, limit)
         self.failed: list[PtxError] = []
 
     def fail(self, error: PtxError, what: str) -> None:
         """Note a failure, or leave with it if it is ours or asks for another attempt."""
-        if isinstance(error, InternalError) or (self.retry and isinstance(error, NotStructuredError)):
+        if isinstance(error, (InternalError, *self.leave)):
             raise error
         self.failed.append(error)
         self.report.errors.append(f"{what}: {error.render()}")
 
 
-def _attempt(job: ValidationJob, retry: bool) -> KernelReport:
+def _attempt(job: ValidationJob, leave: frozenset[type[PtxError]], limit: int | None) -> KernelReport:
     try:
-        state = _Validation(job, retry)
+        state = _Validation(job, leave, limit)
     except LaunchError as error:
         return KernelReport(
             kernel=job.kernel, configuration=dict(job.configuration), target=job.target, reason=error.message, errors=[error.render()]

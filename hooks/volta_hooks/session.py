@@ -198,8 +198,9 @@ class Session:
         for tuning in self.tunings.values():
             for report in tuning.reports:
                 report.agreement = tuning.sentences() if report.status is Status.REFUTED else []
-        if self.reports:
-            print(exit_table(self.reports), file=sys.stderr, end="")
+        if not self.reports:
+            return
+        print(exit_table(self.reports), file=sys.stderr, end="")
         for sentences in (tuning.sentences() for tuning in self.tunings.values()):
             print("".join(f"agree: {sentence}\n" for sentence in sentences), file=sys.stderr, end="")
         path = os.environ.get("VOLTA_REPORT")
