@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
+from itertools import pairwise
 
 import numpy as np
 
@@ -252,7 +253,7 @@ class _Sweep:
         else:
             cuts = [0, len(ops)]
         steps: list[Step] = []
-        for start, stop in zip(cuts, cuts[1:]):
+        for start, stop in pairwise(cuts):
             op, ids = Op(int(ops[start])), frontier[start:stop]
             if op is Op.CONST:
                 steps.append(Step(op, ids, self.need[ids], self.a[ids]))

@@ -1,0 +1,246 @@
+"""Why two terms differ, for people: missing, extra and changed terms, or the smallest sub-terms at which they part.
+
+Both sides are expanded as polynomials over inputs and opaque sub-terms; where they differ by one opaque sub-term on each
+side, or have the same operator with one differing operand, the explanation goes down into it. What is equal on the way
+is judged by fingerprints: an explanation describes a difference that a witness has established.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from gmpy2 import mpq
+
+from ptx_engine.decide.fingerprint import Fingerprints
+from ptx_engine.decide.levels import LEVELS, Mode, plan
+from ptx_engine.decide.names import NameOf, show
+from ptx_engine.decide.polynomial import LINEAR, Difference, Expansion, Monomial, TooLarge, difference
+from ptx_engine.terms.arena import Arena
+from ptx_engine.terms.ops import TABLE, Op
+from ptx_engine.verdict import Explanation
+
+#: terms spelled out in a text, and kept in the lists
+_SHOWN, _KEPT = 3, 64
+_MAX_DESCENT = 10_000
+
+
+@dataclass(frozen=True)
+class Explained:
+    """The explanation, and points (input id -> value) at which the differing terms alone do not vanish: witness hints."""
+
+    explanation: Explanation
+    hints: list[dict[int, mpq]]
+
+
+def explain(arena: Arena, reference: int, candidate: int, name_of: NameOf, inputs: tuple[list[int], list[int]] = ([], [])) -> Explained:
+    """Explain a differing pair. ``inputs``: ids that only the reference, and only the candidate, depends on."""
+    return _Explainer(arena, reference, candidate, name_of, inputs).run()
+
+
+class _Explainer:
+    def __init__(self, arena: Arena, reference: int, candidate: int, name_of: NameOf, inputs: tuple[list[int], list[int]]) -> None:
+        self.arena, self.name_of, self.inputs = arena, name_of, inputs
+        self.pair = (reference, candidate)
+        ids = np.array(self.pair, np.int32)
+        self.prints = Fingerprints(arena, ids, order=plan(arena, ids, Mode.CONE))
+        self._atoms: dict[tuple[int, bytes], int] = {}
+        self.level = 0
+
+    def run(self) -> Explained:
+        x, y = self.pair
+        for _ in range(_MAX_DESCENT):
+            step = self._polynomial(x, y) if self._is_sum(x) or self._is_sum(y) else None
+            if isinstance(step, Explained):
+                return step
+            if step is None:
+                step = self._operands(x, y)
+            if isinstance(step, Explained):
+                return step
+            if step is None:
+                break
+            x, y = step
+        return self._parted(x, y)
+
+    def _is_sum(self, ident: int) -> bool:
+        return ident < 0 or self.arena.node(ident)[0] in LINEAR or self.arena.node(ident)[0] is Op.CONST
+
+    # --- sums of products -----------------------------------------------------------------------
+
+    def _atom(self, ident: int) -> int:
+        """The first id met with the same fingerprint."""
+        need = int(self.prints.plan.need[ident])
+        level = next(level for level in range(LEVELS) if need >> level & 1)
+        values = self.prints.of(np.array([ident]), level)
+        return self._atoms.setdefault((level, values.tobytes()), ident)
+
+    def _polynomial(self, x: int, y: int) -> "Explained | tuple[int, int] | None":
+        """The difference as terms; or the one pair of atoms that the sides differ by; or None where neither says anything."""
+        expansion = Expansion(self.arena, self._atom)
+        try:
+            found = difference(expansion.expand(x), expansion.expand(y))
+        except TooLarge:
+            return None
+        if not found.missing and not found.extra and not found.changed:
+            return None
+        inner = _single_atoms(found)
+        if inner is not None and (x, y) != inner:
+            return inner
+        if inner is not None or not self._speaks(found):
+            return None
+        return Explained(self._terms(found, x, y), _hints(found))
+
+    def _speaks(self, found: Difference) -> bool:
+        """Terms are worth printing if the sides share some, or consist of inputs alone."""
+        shared = found.reference_terms - len(found.missing)
+        only_inputs = all(factor < 0 for monomial, _ in found.missing + found.extra for factor in monomial)
+        return only_inputs or shared > 0
+
+    def _terms(self, found: Difference, x: int, y: int) -> Explanation:
+        missing = [self._product(m, coef) for m, coef in found.missing[:_KEPT]]
+        extra = [self._product(m, coef) for m, coef in found.extra[:_KEPT]]
+        parts = []
+        if found.missing:
+            parts.append(f"missing {_listed(missing, len(found.missing))} ({len(found.missing)} of {found.reference_terms} {_kind(found)})")
+        if found.extra:
+            parts.append(f"extra {_listed(extra, len(found.extra))} ({len(found.extra)} of {found.candidate_terms} {_kind(found)})")
+        if found.changed:
+            shown = [f"{self._product(m, mpq(1))} has coefficient {b}, reference {a}" for m, a, b in found.changed[:_SHOWN]]
+            parts.append(_listed(shown, len(found.changed)))
+        if found.reference_terms != found.candidate_terms:
+            parts.insert(0, f"sum over {found.candidate_terms} {_kind(found)}, reference has {found.reference_terms}")
+        kind = "changed" if found.changed or (missing and extra) else ("missing" if missing else "extra")
+        return Explanation(
+            kind, "; ".join(parts), tuple(missing), tuple(extra), len(found.missing), len(found.extra),
+            self._origin(x), self._origin(y), tuple(self.inputs[0]), tuple(self.inputs[1]),
+        )  # fmt: skip
+
+    def _product(self, monomial: Monomial, coef: mpq) -> str:
+        factors = [self._factor(factor, count) for factor, count in _powers(monomial)]
+        if not factors:
+            return str(coef)
+        head = "" if coef == 1 else ("-" if coef == -1 else f"{coef}*")
+        return head + "*".join(factors)
+
+    def _factor(self, factor: int, count: int) -> str:
+        text = self.name_of(factor) if factor < 0 else show(self.arena, factor, self.name_of)
+        return text if count == 1 else f"{text}^{count}"
+
+    # --- the same operator ----------------------------------------------------------------------
+
+    def _operands(self, x: int, y: int) -> "Explained | tuple[int, int] | None":
+        """The one differing operand pair of two equal operators; members of two maxima; None where the sides part here."""
+        if x < 0 or y < 0:
+            return None
+        (op, *xs), (other, *ys) = self.arena.node(x), self.arena.node(y)
+        if _family(op) is not None and _family(op) == _family(other):
+            return self._members(x, y)
+        if op is not other or TABLE[op].record or op is Op.CONST:
+            return None
+        row = TABLE[op]
+        if any(xs["abc".index(name)] != ys["abc".index(name)] for name in row.plain):
+            return None
+        left, right = xs[: row.arity], ys[: row.arity]
+        differing = [(p, q) for p, q in zip(left, right) if self.prints.same(p, q) is False]
+        if row.commutative and len(differing) == 2:
+            swapped = [(p, q) for p, q in zip(left, reversed(right)) if self.prints.same(p, q) is False]
+            differing = min(differing, swapped, key=len)
+        return differing[0] if len(differing) == 1 else None
+
+    def _members(self, x: int, y: int) -> "Explained | tuple[int, int] | None":
+        """Two maxima (minima): which members only one of them has."""
+        mine, theirs = ({self._atom(m): m for m in _flattened(self.arena, ident)} for ident in (x, y))
+        missing = [m for atom, m in mine.items() if atom not in theirs]
+        extra = [m for atom, m in theirs.items() if atom not in mine]
+        if len(missing) == 1 and len(extra) == 1 and len(mine) == len(theirs):
+            return missing[0], extra[0]
+        if (not missing and not extra) or len(missing) == len(mine):
+            return None
+        symbol = TABLE[self.arena.node(x)[0]].symbol
+        texts = [[show(self.arena, m, self.name_of) for m in side[:_KEPT]] for side in (missing, extra)]
+        parts = [
+            f"{word} {_listed(text, len(side))} ({len(side)} of {len(whole)} arguments of {symbol})"
+            for word, text, side, whole in (("missing", texts[0], missing, mine), ("extra", texts[1], extra, theirs))
+            if side
+        ]
+        kind = "changed" if missing and extra else ("missing" if missing else "extra")
+        explanation = Explanation(
+            kind, "; ".join(parts), tuple(texts[0]), tuple(texts[1]), len(missing), len(extra),
+            self._origin(x), self._origin(y), tuple(self.inputs[0]), tuple(self.inputs[1]),
+        )  # fmt: skip
+        return Explained(explanation, [])
+
+    # --- the rest -------------------------------------------------------------------------------
+
+    def _parted(self, x: int, y: int) -> Explained:
+        left, right = (show(self.arena, ident, self.name_of) for ident in (x, y))
+        where = "" if (x, y) == self.pair else "the sides part at a sub-term: "
+        text = f"{where}candidate {right}, reference {left}"
+        explanation = Explanation(
+            "diverges", text, reference_origin=self._origin(x), candidate_origin=self._origin(y),
+            missing_inputs=tuple(self.inputs[0]), extra_inputs=tuple(self.inputs[1]),
+        )  # fmt: skip
+        return Explained(explanation, [])
+
+    def _origin(self, ident: int) -> object:
+        return self.arena.origin_of(ident) if ident >= 0 and self.arena.node(ident)[0] is not Op.CONST else None
+
+
+def _family(op: Op) -> int | None:
+    return {Op.MAX: 0, Op.NMAX: 0, Op.MIN: 1, Op.NMIN: 1}.get(op)
+
+
+def _flattened(arena: Arena, root: int) -> list[int]:
+    """The members of nested maxima (minima), each once, in order."""
+    family = _family(arena.node(root)[0])
+    members: dict[int, None] = {}
+    seen: set[int] = set()
+    stack = [root]
+    while stack:
+        ident = stack.pop()
+        if ident in seen:
+            continue
+        seen.add(ident)
+        op, a, b, _ = arena.node(ident) if ident >= 0 else (Op.CONST, 0, 0, 0)
+        if _family(op) != family:
+            members[ident] = None
+        else:
+            stack.extend(reversed(arena.nary_operands(ident).tolist() if TABLE[op].record else [a, b]))
+    return list(members)
+
+
+def _single_atoms(found: Difference) -> tuple[int, int] | None:
+    """The pair (p, q) if the sides differ by one term each, which differ in one opaque factor only."""
+    if len(found.missing) != 1 or len(found.extra) != 1 or found.changed:
+        return None
+    (mine, a), (theirs, b) = found.missing[0], found.extra[0]
+    if a != b or len(mine) != len(theirs):
+        return None
+    left, right = list(mine), list(theirs)
+    for factor in mine:
+        if factor in right:
+            left.remove(factor)
+            right.remove(factor)
+    return (left[0], right[0]) if len(left) == 1 and left[0] >= 0 and right[0] >= 0 else None
+
+
+def _powers(monomial: Monomial) -> list[tuple[int, int]]:
+    """Factors with multiplicity; inputs in the order of their storage."""
+    counts: dict[int, int] = {}
+    for factor in sorted(monomial, key=lambda f: (f >= 0, -f if f < 0 else f)):
+        counts[factor] = counts.get(factor, 0) + 1
+    return list(counts.items())
+
+
+def _listed(texts: list[str], total: int) -> str:
+    return ", ".join(texts[:_SHOWN]) + (", ..." if total > _SHOWN else "")
+
+
+def _kind(found: Difference) -> str:
+    return "products" if any(len(monomial) > 1 for monomial, *_ in found.missing + found.extra + found.changed) else "terms"
+
+
+def _hints(found: Difference) -> list[dict[int, mpq]]:
+    """Ones for the inputs of one differing term, zero elsewhere."""
+    monomials = [m for m, _ in found.missing[:2] + found.extra[:2]] + [m for m, _, _ in found.changed[:2]]
+    return [{factor: mpq(1) for factor in m} for m in monomials if all(factor < 0 for factor in m)]

@@ -1,0 +1,302 @@
+"""From suspicion to witness: real inputs at which two terms differ, confirmed exactly or in MPFR, and made small.
+
+A pair is screened in float64 at many points. A point at which both sides are real numbers and differ is confirmed at two
+precisions: the difference must stand far above what the evaluation can err. Then inputs are set to zero and to one as long
+as the sides still differ. A point where a side is no real number (0/0, log of a negative number) is no witness.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import gmpy2
+import numpy as np
+from gmpy2 import mpq
+
+from ptx_engine.decide.oracle import STYLES, InputValues, Reals, integer_range, random_inputs
+from ptx_engine.decide.precise import Cone, Value, is_nan
+from ptx_engine.terms.arena import NAN, UNDEF, Arena
+
+#: relative difference below which two constants are taken for two roundings of one
+NEAR = 1e-6
+#: relative difference of a witness, at 128 bits and more
+LEAST_DIFFERENCE = 1e-15
+_FLOAT_DIFFERENCE = 1e-9
+_DIGITS = 25
+
+
+@dataclass(frozen=True)
+class Screen:
+    """Both sides of many pairs in float64: per pair the largest relative difference over the points where both are real
+    (NaN if there is none), and at how many points both, or exactly one, are real."""
+
+    difference: np.ndarray
+    both: np.ndarray
+    one_sided: np.ndarray
+
+
+def screen(arena: Arena, reference: np.ndarray, candidate: np.ndarray, *, seed: int = 0) -> Screen:
+    """Evaluate pairs of ids at random points of every style."""
+    reals = Reals(arena, np.concatenate((reference, candidate)), random_inputs(arena, seed))
+    x, y = reals.of(reference), reals.of(candidate)
+    fine_x, fine_y = np.isfinite(x), np.isfinite(y)
+    both = fine_x & fine_y
+    difference = np.where(both, relative_difference(np.where(both, x, 0.0), np.where(both, y, 0.0)), -1.0).max(axis=1, initial=-1.0)
+    return Screen(np.where(difference < 0, np.nan, difference), both.sum(axis=1), (fine_x ^ fine_y).sum(axis=1))
+
+
+def relative_difference(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """|x - y| relative to the larger of the two, with a floor far below the typical magnitude of the point (noise about 0)."""
+    size = np.maximum(np.abs(x), np.abs(y))
+    floor = 1e-6 * np.median(size, axis=0) + 1e-300 if size.size else 1e-300
+    return np.asarray(np.abs(x - y) / np.maximum(size, floor))
+
+
+@dataclass(frozen=True)
+class Confirmed:
+    """Values of both sides at exact inputs (missing ids are 0), far enough apart."""
+
+    inputs: dict[int, mpq]
+    reference: Value
+    candidate: Value
+    relative: float
+
+
+@dataclass(frozen=True)
+class NearMiss:
+    """The sides agree once these pairs of constants (reference, candidate) are unified."""
+
+    pairs: tuple[tuple[int, int, float], ...]
+
+
+class Pair:
+    """One reference and one candidate term, with what both need to be evaluated."""
+
+    def __init__(self, arena: Arena, reference: int, candidate: int) -> None:
+        self.arena, self.reference, self.candidate = arena, reference, candidate
+        self.cone = Cone(arena, [reference, candidate])
+        self.inputs = np.array(self.cone.inputs, np.int32)
+        self.one_sided = _one_sided(arena, reference, candidate)
+
+    def difference(self, points: np.ndarray) -> np.ndarray:
+        """Float64 relative differences at points (inputs, n); NaN where a side is no real number."""
+        reals = Reals(self.arena, np.zeros(0, np.int32), _table(points), order=self.cone.plan)
+        x, y = reals.of(np.array([self.reference])), reals.of(np.array([self.candidate]))
+        fine = np.isfinite(x) & np.isfinite(y)
+        size = np.maximum(np.maximum(np.abs(x), np.abs(y)), 1e-300)
+        with np.errstate(all="ignore"):
+            return np.asarray(np.where(fine, np.abs(x - y) / size, np.nan)[0])
+
+    def confirm(self, inputs: dict[int, mpq], constants: dict[int, int] | None = None) -> Confirmed | None:
+        """The two values, if their difference is far above the evaluation error."""
+        relative, x, y = self.compare(inputs, constants)
+        return Confirmed(inputs, x, y, relative) if relative is not None and relative > 0 else None
+
+    def compare(self, inputs: dict[int, mpq], constants: dict[int, int] | None = None) -> tuple[float | None, Value, Value]:
+        """The relative difference (0.0: the sides agree; None: undefined, or not settled) and both values.
+
+        Precision rises until the difference is either below ``LEAST_DIFFERENCE`` or far above what changed last.
+        """
+        previous: tuple[Value, Value] | None = None
+        x = y = gmpy2.nan()
+        for bits in (128, 256, 512):
+            values = self.cone.evaluate(inputs, bits, constants)
+            x, y = values[self.reference], values[self.candidate]
+            if is_nan(x) or is_nan(y):
+                break
+            relative = _apart(previous, (x, y)) if previous is not None else None
+            if relative is not None:
+                return relative, x, y
+            previous = (x, y)
+        return None, x, y
+
+    def undefined_share(self) -> tuple[float, float]:
+        """At which share of random points reference and candidate are no real number."""
+        drawn = random_inputs(self.arena, 4)(self.inputs)
+        reals = Reals(self.arena, np.zeros(0, np.int32), _table(drawn), order=self.cone.plan)
+        mine, theirs = (np.isnan(reals.of(np.array([ident]))).mean() for ident in (self.reference, self.candidate))
+        return float(mine), float(theirs)
+
+
+def _table(points: np.ndarray) -> InputValues:
+    return lambda ids: points
+
+
+def _apart(previous: tuple[Value, Value], current: tuple[Value, Value]) -> float | None:
+    """The relative difference if it is beyond doubt, 0.0 if the sides agree beyond it, None if more bits are needed."""
+    x, y = current
+    with gmpy2.context(precision=512, emax=gmpy2.get_emax_max(), emin=gmpy2.get_emin_min()):
+        if gmpy2.is_infinite(x) or gmpy2.is_infinite(y):
+            return 0.0 if x == y else None
+        distance = abs(x - y)
+        error = abs(x - previous[0]) + abs(y - previous[1])
+        size = max(abs(x), abs(y))
+        if distance == 0 or distance <= LEAST_DIFFERENCE * size:
+            return 0.0
+        return float(distance / size) if distance > 10**6 * error else None
+
+
+def _one_sided(arena: Arena, reference: int, candidate: int) -> tuple[list[int], list[int]]:
+    """Inputs that only the reference, and only the candidate, depends on (as terms)."""
+    mine, theirs = set(Cone(arena, [reference]).inputs), set(Cone(arena, [candidate]).inputs)
+    return sorted(mine - theirs, reverse=True), sorted(theirs - mine, reverse=True)
+
+
+def search(pair: Pair, hints: Sequence[dict[int, mpq]] = (), *, seconds: float = 2.0) -> Confirmed | None:
+    """A confirmed, small witness for a pair, or None. ``hints`` are points to try first."""
+    deadline = time.monotonic() + seconds
+    for hint in hints:
+        found = pair.confirm(hint)
+        if found is not None:
+            return found
+    points = _candidates(pair)
+    differences = pair.difference(points)
+    good = np.flatnonzero(np.nan_to_num(differences) > _FLOAT_DIFFERENCE)
+    for point in good[:8]:
+        found = pair.confirm(_exact(pair, points[:, point]))
+        if found is not None:
+            return _smaller(pair, points[:, point], found, deadline)
+        if time.monotonic() > deadline:
+            break
+    return None
+
+
+def _candidates(pair: Pair) -> np.ndarray:
+    """Points (inputs, n): what stands on one side alone, all ones, small integers, then random values."""
+    ids = pair.inputs
+    one_sided = np.isin(ids, np.array(pair.one_sided[0] + pair.one_sided[1], np.int32))
+    ones = np.ones(len(ids))
+    columns = [ones]
+    if one_sided.any():
+        columns = [one_sided.astype(np.float64), ones, np.where(one_sided, 2.0, 1.0)]
+    allowed = [integer_range(pair.arena.input_of(int(i))[0].fmt) for i in ids]
+    top = np.array([1.0 if bounds is None else float(min(1, bounds[1])) for bounds in allowed])
+    structured = np.stack(columns, axis=1) * top[:, None] if len(ids) else np.zeros((0, len(columns)))
+    styles = STYLES + ((-4.0, 4.0, 1.0), (1.0, 4.0, 1.0))
+    drawn = [random_inputs(pair.arena, seed, styles)(ids) for seed in (1, 2)]
+    return np.concatenate((structured, *drawn), axis=1)
+
+
+def _exact(pair: Pair, point: np.ndarray) -> dict[int, mpq]:
+    return {int(i): mpq(*float(x).as_integer_ratio()) for i, x in zip(pair.inputs, point) if x != 0}
+
+
+def _smaller(pair: Pair, point: np.ndarray, found: Confirmed, deadline: float) -> Confirmed:
+    """Zero inputs in ever smaller groups, then try one for each of the rest, as long as the sides differ clearly."""
+    least = min(1e-3, found.relative / 16)
+    current = point.copy()
+    parts = 2
+    while time.monotonic() < deadline:
+        live = np.flatnonzero(current)
+        if len(live) <= 1:
+            break
+        groups = np.array_split(live, min(parts, len(live)))[:64]
+        trials = np.repeat(current[:, None], len(groups), axis=1)
+        for column, group in enumerate(groups):
+            trials[group, column] = 0.0
+        passing = np.flatnonzero(np.nan_to_num(pair.difference(trials)) > least)
+        if len(passing):
+            current = _joint(pair, current, trials, passing, least)
+            parts = max(2, parts - 1)
+        elif parts >= len(live):
+            break
+        else:
+            parts = min(2 * parts, len(live))
+    current = _ones(pair, current, least)
+    smaller = pair.confirm(_exact(pair, current))
+    return smaller if smaller is not None else found
+
+
+def _joint(pair: Pair, current: np.ndarray, trials: np.ndarray, passing: np.ndarray, least: float) -> np.ndarray:
+    """All passing reductions at once where that still differs, else the first."""
+    together = np.where((trials[:, passing] == 0).any(axis=1), 0.0, current)
+    if len(passing) > 1 and np.nan_to_num(pair.difference(together[:, None]))[0] > least:
+        return together
+    return np.asarray(trials[:, passing[0]])
+
+
+def _ones(pair: Pair, current: np.ndarray, least: float) -> np.ndarray:
+    """Ones for all that is not zero, else one by one for the first few."""
+    simple = (current != 0).astype(np.float64)
+    if np.nan_to_num(pair.difference(simple[:, None]))[0] > least:
+        return simple
+    for position in np.flatnonzero(current)[:16]:
+        for value in (1.0, -1.0, 2.0, float(np.round(current[position]))):
+            trial = current.copy()
+            trial[position] = value
+            if value and np.nan_to_num(pair.difference(trial[:, None]))[0] > least:
+                current = trial
+                break
+    return current
+
+
+def near_miss(pair: Pair, found: Confirmed) -> NearMiss | None:
+    """Whether the sides agree once constants that differ only by rounding are unified: checked at the witness and at
+    random points. ``None`` if they do not."""
+    arena = pair.arena
+    mine, theirs = Cone(arena, [pair.reference]).constants, Cone(arena, [pair.candidate]).constants
+    pairs = close_constants(arena, mine, theirs)
+    if not pairs:
+        return None
+    unified = {theirs_id: mine_id for mine_id, theirs_id, _ in pairs}
+    drawn = random_inputs(arena, 3)(pair.inputs)
+    points = [found.inputs, *(_exact(pair, drawn[:, column]) for column in range(drawn.shape[1]))]
+    distances = [pair.compare(point, unified)[0] for point in points]
+    if distances[0] != 0.0 or any(distance for distance in distances):
+        return None
+    return NearMiss(tuple(pairs))
+
+
+def close_constants(arena: Arena, reference: Sequence[int], candidate: Sequence[int]) -> list[tuple[int, int, float]]:
+    """Pairs (reference constant, candidate constant, relative difference) of different constants within ``NEAR``."""
+    finite = [i for i in reference if arena.consts[i].special is None and arena.consts[i].coef != 0]
+    pairs = []
+    for ident in candidate:
+        const = arena.consts[ident]
+        if const.special is not None or const.coef == 0 or ident in reference:
+            continue
+        value = const.value(128)
+        best = min(finite, key=lambda i: abs(arena.consts[i].value(128) - value), default=None)
+        if best is None:
+            continue
+        distance = float(abs(arena.consts[best].value(128) - value) / abs(value))
+        if 0 < distance < NEAR:
+            pairs.append((best, ident, distance))
+    return pairs
+
+
+def is_undefined(ids: np.ndarray) -> np.ndarray:
+    """Which ids are the constant NaN or undefined."""
+    return np.asarray((ids == NAN) | (ids == UNDEF))
+
+
+def digits(value: Value, inexact_digits: int = _DIGITS) -> str:
+    """A value as a decimal string: exact if it is a short one, else 25 significant digits."""
+    if is_nan(value):
+        return "undefined"
+    if isinstance(value, type(mpq(1))):
+        text = rational_text(value)
+        if "/" not in text and len(text) <= 2 * inexact_digits:
+            return text
+    with gmpy2.context(precision=256):
+        return f"{gmpy2.mpfr(value):.{inexact_digits}g}"
+
+
+def rational_text(value: mpq) -> str:
+    """An exact decimal where the denominator divides a power of ten, else a fraction."""
+    top, bottom = int(value.numerator), int(value.denominator)
+    twos = fives = 0
+    rest = bottom
+    while rest % 2 == 0:
+        rest, twos = rest // 2, twos + 1
+    while rest % 5 == 0:
+        rest, fives = rest // 5, fives + 1
+    if rest != 1:
+        return f"{top}/{bottom}"
+    places = max(twos, fives)
+    if places == 0:
+        return str(top)
+    scaled = str(abs(top) * 10**places // bottom).rjust(places + 1, "0")
+    return ("-" if top < 0 else "") + scaled[:-places] + "." + scaled[-places:].rstrip("0")
