@@ -28,6 +28,7 @@ from ptx_engine.order.records import (
     AtomicKind,
     Batch,
     Column,
+    Epoch,
     IssueGroup,
     MemoryOrder,
     Observation,
@@ -84,8 +85,8 @@ class OrderChecker:
 
     def _start(self, ctas: np.ndarray) -> None:
         self._batch = Batch(ctas, self._n, self._warp_size)
-        self._base = np.full(self._batch.slots, -1, np.int64)
-        self._warp_base = np.full(self._batch.slots * self._batch.warps_per_cta, -1, np.int64)
+        never = np.full(self._batch.slots * max(1, self._batch.warps_per_cta), -1, np.int64)
+        self._epoch = Epoch(self._batch, never[: self._batch.slots], never)
         self._live = np.full(self._batch.slots, self._n, np.int64)
         self._copies = AsyncCopies(self._batch)
         self._arrived: set[tuple[int, int]] = set()
@@ -175,9 +176,7 @@ class OrderChecker:
         if not isinstance(addresses, np.ndarray):
             addresses = np.full(len(threads), addresses, np.int64)
         self._seq += 1
-        column = Column(
-            self._seq, kind, instruction, threads, addresses, nbytes, self._batch, self._base, self._warp_base, values, group
-        )  # fmt: skip
+        column = Column(self._seq, kind, instruction, threads, addresses, nbytes, self._epoch, values, group)
         if space is Space.SHARED:
             self._shared.add(column)
         else:
@@ -215,8 +214,7 @@ class OrderChecker:
     def _full_barrier(self, seq: int, slots: np.ndarray) -> None:
         every = len(slots) == self._batch.slots
         self._shared.close(seq, self._batch, None if every else slots)
-        self._base = self._base.copy()
-        self._base[slots] = seq
+        self._epoch = self._epoch.after(seq, slots)
 
     def cta_arrive(self, instruction: int, threads: np.ndarray, barrier_id: int, count: int | None = None) -> None:
         """``bar.arrive`` executes (not: completes); the next ``cta_barrier`` of that id in the CTA acquires it."""
@@ -242,8 +240,7 @@ class OrderChecker:
             self._events.append(Join(seq, self._batch, threads, warps_of))
             return
         seq = self._tick()
-        self._warp_base = self._warp_base.copy()
-        self._warp_base[warps[full]] = seq
+        self._epoch = self._epoch.after_warps(seq, warps[full])
         self._beyond_barriers |= not bool(full.all())
         self._events.append(Join(seq, self._batch, threads, warps_of))
 
@@ -275,7 +272,7 @@ class OrderChecker:
         self._live -= np.bincount(slots_of, minlength=self._batch.slots)
         if self._batch.exit_cap is None:
             self._batch.exit_cap = np.full(self._batch.threads, NEVER)
-        self._batch.exit_cap[threads] = self._base[slots_of]
+        self._batch.exit_cap[threads] = self._epoch.base[slots_of]
 
     def _tick(self) -> int:
         self._seq += 1

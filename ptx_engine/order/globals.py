@@ -10,12 +10,14 @@ import numpy as np
 from ptx_engine.launch import Buffer, Role
 from ptx_engine.order.compact import without_superseded
 from ptx_engine.order.intersect import suspicious_global
-from ptx_engine.order.records import WRITE, Column, Space
+from ptx_engine.order.records import WRITE, Column, Space, measure
 
 Examine = Callable[[Space, Sequence[Column], int, int, np.ndarray], None]
 
 #: accesses after which a written buffer's log is examined and thinned out
 LIMIT = 1 << 20
+#: columns that are sorted into regions together
+GATHERED = 64
 
 
 class _Region:
@@ -38,6 +40,7 @@ class GlobalLog:
     def __init__(self, buffers: Sequence[Buffer], examine: Examine) -> None:
         self._examine = examine
         ordered = sorted(buffers, key=lambda b: b.address)
+        self._incoming: list[Column] = []
         self._cuts: list[int] = []
         self._regions = [_Region(ignored=False)]
         for buffer in ordered:
@@ -45,8 +48,19 @@ class GlobalLog:
             self._regions += [_Region(ignored=buffer.arg.role is Role.IN), _Region(ignored=False)]
 
     def add(self, column: Column) -> None:
-        """Keep an access. Reads of read-only buffers are dropped at once."""
-        column.measure()
+        """Keep an access. Reads of read-only buffers are dropped soon."""
+        self._incoming.append(column)
+        if len(self._incoming) >= GATHERED:
+            self._sort()
+
+    def _sort(self) -> None:
+        """Put the columns that have come in to their regions."""
+        incoming, self._incoming = self._incoming, []
+        measure(incoming)
+        for column in incoming:
+            self._place(column)
+
+    def _place(self, column: Column) -> None:
         first = bisect_right(self._cuts, column.low)
         if first == bisect_right(self._cuts, column.high - 1):
             self._keep(self._regions[first], column)
@@ -67,6 +81,7 @@ class GlobalLog:
 
     def close(self) -> None:
         """The launch has ended: examine all that was written."""
+        self._sort()
         for region in self._regions:
             self._check(region)
             region.columns, region.count = [], 0

@@ -43,8 +43,8 @@ def rows_of(cells: Cells, threads_per_cta: int, warp_size: int) -> Rows:
     for column, where, positions in cells.by_column(every):
         threads = column.threads[positions]
         released[where] = column.released(positions)
-        base[where] = column.base[column.batch.slot(threads)]
-        warp_base[where] = column.warp_base[column.batch.warp(threads)]
+        base[where] = column.epoch.base[column.batch.slot(threads)]
+        warp_base[where] = column.epoch.warp_base[column.batch.warp(threads)]
         cap[where] = NEVER if column.batch.exit_cap is None else column.batch.exit_cap[threads]
     return Rows(cells, cells.of("kind", every), cells.of("seq", every), cta, tid // warp_size, released, base, warp_base, cap)
 

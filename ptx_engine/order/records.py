@@ -134,9 +134,31 @@ class IssueGroup:
 
 
 @dataclass(slots=True, eq=False)
+class Epoch:
+    """The times of the last full barrier of each CTA (``base[slot]``) and of each warp (``warp_base[warp]``) of a batch.
+    Replaced, never changed, so that columns can share it."""
+
+    batch: Batch
+    base: np.ndarray
+    warp_base: np.ndarray
+
+    def after(self, seq: int, slots: np.ndarray) -> Epoch:
+        """The epoch after full barriers of these CTAs."""
+        base = self.base.copy()
+        base[slots] = seq
+        return Epoch(self.batch, base, self.warp_base)
+
+    def after_warps(self, seq: int, warps: np.ndarray) -> Epoch:
+        """The epoch after full barriers of these warps."""
+        warp_base = self.warp_base.copy()
+        warp_base[warps] = seq
+        return Epoch(self.batch, self.base, warp_base)
+
+
+@dataclass(slots=True, eq=False)
 class Column:
-    """One executed access of many threads. ``base[slot]`` and ``warp_base[warp]`` are the times of the last full barrier
-    of the CTA and of the warp before it. ``old`` columns were compared with each other before."""
+    """One executed access of many threads. ``old`` columns were compared with each other before; ``[low, high)`` is the range
+    of byte addresses, once measured."""
 
     seq: int
     kind: int
@@ -144,9 +166,7 @@ class Column:
     threads: np.ndarray
     addresses: np.ndarray
     nbytes: int
-    batch: Batch
-    base: np.ndarray
-    warp_base: np.ndarray
+    epoch: Epoch
     values: np.ndarray | None = None
     group: IssueGroup | None = None
     beyond_cta: bool = True
@@ -154,17 +174,15 @@ class Column:
     low: int = -1
     high: int = -1
 
-    def measure(self) -> None:
-        """Fill in ``[low, high)``, the range of byte addresses touched."""
-        if self.low < 0:
-            self.low = int(np.minimum.reduce(self.addresses))
-            self.high = int(np.maximum.reduce(self.addresses)) + self.nbytes
+    @property
+    def batch(self) -> Batch:
+        return self.epoch.batch
 
     def subset(self, keep: np.ndarray) -> Column:
         """The column of the accesses selected by a mask or by positions."""
         return Column(
-            self.seq, self.kind, self.instruction, self.threads[keep], self.addresses[keep], self.nbytes, self.batch, self.base,
-            self.warp_base, None if self.values is None else self.values[keep], self.group, self.beyond_cta, self.old,
+            self.seq, self.kind, self.instruction, self.threads[keep], self.addresses[keep], self.nbytes, self.epoch,
+            None if self.values is None else self.values[keep], self.group, self.beyond_cta, self.old,
         )  # fmt: skip
 
     def released(self, positions: np.ndarray) -> np.ndarray:
@@ -172,6 +190,23 @@ class Column:
         if self.group is None:
             return np.full(len(positions), self.seq, np.int64)
         return self.group.completion(self.threads[positions])
+
+
+def measure(columns: Sequence[Column]) -> None:
+    """Fill in the address ranges of columns that have none yet, all at once."""
+    todo = [c for c in columns if c.low < 0]
+    if not todo:
+        return
+    lengths = [len(c.threads) for c in todo]
+    joined = np.concatenate([c.addresses for c in todo])
+    if lengths.count(lengths[0]) == len(lengths):
+        table = joined.reshape(len(todo), lengths[0])
+        low, high = table.min(axis=1), table.max(axis=1)
+    else:
+        starts = np.concatenate([[0], np.cumsum(lengths[:-1])])
+        low, high = np.minimum.reduceat(joined, starts), np.maximum.reduceat(joined, starts)
+    for column, first, last in zip(todo, low.tolist(), high.tolist()):
+        column.low, column.high = first, last + column.nbytes
 
 
 @dataclass

@@ -8,7 +8,7 @@ import numpy as np
 
 from ptx_engine.order.compact import without_superseded
 from ptx_engine.order.intersect import SharedShadow
-from ptx_engine.order.records import NEVER, WRITE, Batch, Column, Space
+from ptx_engine.order.records import NEVER, WRITE, Batch, Column, Space, measure
 
 #: (space, columns, stride, granule shift, suspicious granules)
 Examine = Callable[[Space, Sequence[Column], int, int, np.ndarray], None]
@@ -70,8 +70,8 @@ class SharedLog:
 
 def _relevant(new: list[Column], old: list[Column]) -> tuple[list[Column], list[Column]]:
     """(writes, reads) that can be part of a conflict with a new access, judged by the address range of whole columns."""
-    for column in (*new, *old):
-        column.measure()
+    measure(new)
+    measure(old)
     writes = [c for c in new if c.kind & WRITE]
     if old and new:
         low = np.array([c.low for c in new])
@@ -114,8 +114,11 @@ def _split(columns: list[Column], batch: Batch, slots: np.ndarray | None) -> tup
 def _outliving(column: Column, seq: int) -> Column | None:
     """The accesses that a full barrier at ``seq`` does not order: pending copies, and accesses of threads that had exited."""
     group, cap = column.group, column.batch.exit_cap
-    if cap is None and (group is None or (group.complete and group.completed is not None)):
-        return None
+    if cap is None:
+        if group is None or group.complete:
+            return None
+        if group.completed is None:
+            return column
     released = np.full(len(column.threads), column.seq, np.int64) if group is None else group.completion(column.threads)
     limit = np.int64(seq) if cap is None else np.where(cap[column.threads] == NEVER, seq, cap[column.threads])
     keep = released >= limit
