@@ -162,8 +162,4 @@ def wait_all(d: Decode) -> Step:
     d.expect(0)
     order, pc = d.env.order, d.pc
 
-    def step(g: Group) -> None:
-        order.commit_group(pc, g.threads)
-        order.wait_group(pc, g.threads, 0)
-
-    return step
+    return lambda g: order.wait_all(pc, g.threads)

@@ -13,7 +13,7 @@ from ptx_engine.isa.values import FLOATS, Sym, Value, dtype_fmt, int_fmt
 from ptx_engine.launch import DTYPES, BoundLaunch, NullArg, ScalarArg
 from ptx_engine.machine.findings_log import FindingLog
 from ptx_engine.machine.memory import Memory
-from ptx_engine.machine.order_port import OrderPort
+from ptx_engine.machine.order_port import OrderPort, SpecEvents
 from ptx_engine.syntax.ast import FlatFunction, Module
 from ptx_engine.terms import Arena
 
@@ -26,7 +26,7 @@ class MachineEnvironment:
     def __init__(self, module: Module, flat: FlatFunction, bound: BoundLaunch, memory: Memory, order: OrderPort, log: FindingLog) -> None:
         self.arena: Arena = bound.arena
         self.memory = memory
-        self.order = order
+        self.order = SpecEvents(order)
         self.log = log
         self.launch = bound.launch
         self._numbers = {name: i for i, name in enumerate(flat.registers)}

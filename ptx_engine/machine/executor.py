@@ -312,6 +312,7 @@ class Machine:
             self._report_divergent(g, end.pc)
         self.barriers.waiting.append(Waiting(g, op, end.pc, number, count))
         if op.kind == "arrive":
+            self.order.cta_arrive(end.pc, g.threads, number, count)
             self._push(replace_group(g), end.pc + 1)
 
     def _report_divergent(self, g: Group, pc: int) -> None:
@@ -339,9 +340,10 @@ class Machine:
 
     def _tell_order(self, completed: Completed) -> None:
         start = time.perf_counter()
-        if len(completed.arrived):
-            self.order.cta_arrive(completed.pc, completed.arrived, completed.number, completed.count)  # type: ignore[attr-defined]
-        self.order.cta_barrier(completed.pc, completed.synced, completed.number, completed.count)
+        if len(completed.synced):
+            self.order.cta_barrier(completed.pc, completed.synced, completed.number, completed.count)
+        else:
+            self.order.cta_reset(completed.pc, np.unique(completed.arrived // self.block_threads), completed.number)
         self.memory.order_seconds += time.perf_counter() - start
 
     def _reduce(self, waiting: Waiting, completed: Completed) -> None:

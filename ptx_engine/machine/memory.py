@@ -431,26 +431,24 @@ class Memory:
             if good.size:
                 self._copy(g.subset(good, ()), shared[good], source if isinstance(source, int) else source[good], size, left, instruction)
             return
-        cells, read = self._copied_cells(g, source, size, left, instruction)
+        cells = self._copied_cells(g, source, size, left, instruction)
         start = perf_counter()
-        self.order.async_copy(instruction, g.threads, shared, source if read else None, size)
+        reads = None if left else np.zeros(g.n, bool)
+        self.order.async_copy(instruction, g.threads, shared, source, size, left, reads)
         self.order_seconds += perf_counter() - start
         self.shared.write(self.shared.index(g.slots, shared), cells)
 
-    def _copied_cells(self, g: Group, source: "int | np.ndarray", size: int, left: int, instruction: int) -> tuple[list[tuple["int | np.ndarray", int]], bool]:
-        """The cells that arrive, and whether the source is a tensor that someone may write."""
+    def _copied_cells(self, g: Group, source: "int | np.ndarray", size: int, left: int, instruction: int) -> list[tuple["int | np.ndarray", int]]:
+        """The cells that arrive."""
         formats = self.formats
         if left == 0:
-            return [(0, formats.bits)] * (size // formats.granule), False
+            return [(0, formats.bits)] * (size // formats.granule)
         if isinstance(source, int):
             source = np.full(g.n, source, np.uint64)
         values = self._load_copy(g, source, left, instruction)
         widths = [left * 8 // len(values)] * len(values)
         cells = to_cells(formats, values, widths)
-        cells += [(0, formats.bits)] * ((size - left) // formats.granule)
-        number = self._resolve(source)
-        tracked = isinstance(number, np.ndarray) or (number >= 0 and self._tracked[number])
-        return cells, tracked
+        return cells + [(0, formats.bits)] * ((size - left) // formats.granule)
 
     def _load_copy(self, g: Group, source: np.ndarray, left: int, instruction: int) -> list[Value]:
         """The source elements as registers, without an order event (the copy is the event)."""

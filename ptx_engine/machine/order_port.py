@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
 
 from ptx_engine.findings import Finding
-from ptx_engine.order.records import Space
+from ptx_engine.order.copies import WAIT_ALL
+from ptx_engine.order.records import AtomicKind, MemoryOrder, Observation, Scope, Space
 
 
 class OrderPort(Protocol):
@@ -23,8 +23,9 @@ class OrderPort(Protocol):
     ) -> None: ...
 
     def async_copy(
-        self, instruction: int, threads: np.ndarray, shared_addresses: "int | np.ndarray", global_addresses: "int | np.ndarray | None", nbytes: int
-    ) -> None: ...
+        self, instruction: int, threads: np.ndarray, shared_addresses: "int | np.ndarray", global_addresses: "int | np.ndarray", nbytes: int,
+        global_bytes: int | None = None, reads: np.ndarray | None = None,
+    ) -> None: ...  # fmt: skip
 
     def commit_group(self, instruction: int, threads: np.ndarray) -> None: ...
 
@@ -32,9 +33,18 @@ class OrderPort(Protocol):
 
     def cta_barrier(self, instruction: int, threads: np.ndarray, barrier_id: int, count: int | None) -> None: ...
 
+    def cta_arrive(self, instruction: int, threads: np.ndarray, barrier_id: int, count: int | None = None) -> None: ...
+
+    def cta_reset(self, instruction: int, slots: np.ndarray, barrier_id: int) -> None: ...
+
+    def atomic(
+        self, space: Space, instruction: int, threads: np.ndarray, addresses: "int | np.ndarray", nbytes: int, scope: Scope, order: MemoryOrder,
+        kind: AtomicKind = AtomicKind.RMW, observation: Observation = Observation.DECIDES,
+    ) -> None: ...  # fmt: skip
+
     def warp_barrier(self, instruction: int, threads: np.ndarray) -> None: ...
 
-    def fence(self, instruction: int, threads: np.ndarray, scope: str) -> None: ...
+    def fence(self, instruction: int, threads: np.ndarray, scope: Scope) -> None: ...
 
     def exit(self, threads: np.ndarray) -> None: ...
 
@@ -55,8 +65,9 @@ class NoOrder:
     ) -> None: ...
 
     def async_copy(
-        self, instruction: int, threads: np.ndarray, shared_addresses: "int | np.ndarray", global_addresses: "int | np.ndarray | None", nbytes: int
-    ) -> None: ...
+        self, instruction: int, threads: np.ndarray, shared_addresses: "int | np.ndarray", global_addresses: "int | np.ndarray", nbytes: int,
+        global_bytes: int | None = None, reads: np.ndarray | None = None,
+    ) -> None: ...  # fmt: skip
 
     def commit_group(self, instruction: int, threads: np.ndarray) -> None: ...
 
@@ -64,9 +75,18 @@ class NoOrder:
 
     def cta_barrier(self, instruction: int, threads: np.ndarray, barrier_id: int, count: int | None) -> None: ...
 
+    def cta_arrive(self, instruction: int, threads: np.ndarray, barrier_id: int, count: int | None = None) -> None: ...
+
+    def cta_reset(self, instruction: int, slots: np.ndarray, barrier_id: int) -> None: ...
+
+    def atomic(
+        self, space: Space, instruction: int, threads: np.ndarray, addresses: "int | np.ndarray", nbytes: int, scope: Scope, order: MemoryOrder,
+        kind: AtomicKind = AtomicKind.RMW, observation: Observation = Observation.DECIDES,
+    ) -> None: ...  # fmt: skip
+
     def warp_barrier(self, instruction: int, threads: np.ndarray) -> None: ...
 
-    def fence(self, instruction: int, threads: np.ndarray, scope: str) -> None: ...
+    def fence(self, instruction: int, threads: np.ndarray, scope: Scope) -> None: ...
 
     def exit(self, threads: np.ndarray) -> None: ...
 
@@ -76,6 +96,19 @@ class NoOrder:
         return []
 
 
-def participants(groups: Sequence[np.ndarray]) -> np.ndarray:
-    """The sorted threads of several groups."""
-    return groups[0] if len(groups) == 1 else np.sort(np.concatenate(groups))
+class SpecEvents:
+    """What instruction specs may tell the checker, in their own words (specs know nothing of ``order``)."""
+
+    def __init__(self, order: OrderPort) -> None:
+        self.order = order
+        self.commit_group = order.commit_group
+        self.wait_group = order.wait_group
+        self.warp_barrier = order.warp_barrier
+
+    def wait_all(self, instruction: int, threads: np.ndarray) -> None:
+        """``cp.async.wait_all``: copies that were never committed too."""
+        self.order.wait_group(instruction, threads, WAIT_ALL)
+
+    def fence(self, instruction: int, threads: np.ndarray, scope: str) -> None:
+        """A fence of a scope by its PTX name."""
+        self.order.fence(instruction, threads, Scope(scope))
