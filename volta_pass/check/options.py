@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -21,5 +21,9 @@ class CheckOptions:
         """The machine's budget for one side."""
         from ptx_engine.machine import Budget
 
-        given = {"seconds": self.budget_seconds, "instructions": self.budget_instructions}
-        return Budget(**{key: value for key, value in given.items() if value is not None})  # type: ignore[arg-type]
+        budget = Budget()
+        if self.budget_seconds is not None:
+            budget = replace(budget, seconds=self.budget_seconds)
+        if self.budget_instructions is not None:
+            budget = replace(budget, thread_instructions=self.budget_instructions)
+        return budget

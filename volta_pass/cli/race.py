@@ -14,4 +14,4 @@ def command(args: argparse.Namespace) -> int:
     """Check the kernel alone; the exit code is 1 if anything was found."""
     spec = read_spec(args.spec)
     side = replace(spec.candidate, kind=SideKind.PTX, source=args.kernel)
-    return show(check_spec(replace(spec, candidate=side, reference=None), check_options(args)), args)
+    return show(check_spec(replace(spec, candidate=side, reference=None), check_options(args)), args, ptx_name=args.kernel)

@@ -1,0 +1,255 @@
+"""Diagnostics and tables: what stands where, at which line, in which words; nothing unsafe reaches the terminal."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ptx_engine.findings import Finding, Severity, Site
+from ptx_engine.launch import TensorArg
+from ptx_engine.verdict import Explanation, Method, OutputVerdict, Status, Verdict, Witness
+from volta_pass.diagnostics import printable, render, wants_color
+from volta_pass.diagnostics.region import describe_region, describe_values, draw_map, logical_indices
+from volta_pass.kernel_report import OWN_SOURCE, REFERENCE, Blame, Comparison, KernelReport
+from volta_pass.report import exit_table, report_document, worst_status, write_json
+
+A = TensorArg("A", "f16", (64, 96), strides=(128, 1))
+C = TensorArg("C", "f16", (64, 64))
+
+
+def race(source: str = "") -> Finding:
+    store = Site("store", (0, 0, 0), 0, 5, 40, 412, "st.shared.b32 [%r14], %r31;", f"{source}:2:5" if source else "")
+    load = Site("load", (3, 1, 0), 2, 1, 52, 431, "ld.shared.b32 %r40, [%r15];", f"{source}:3:9" if source else "")
+    return Finding(
+        "data race", "", space="shared", address_offset=0x14, width_bytes=4, sites=(store, load), missing="no barrier orders them", count=32
+    )
+
+
+def refuted(source: str = "") -> KernelReport:
+    witness = Witness("C", 0, {"A[128]": "1", "A[0]": "0", "B[3]": "0.0"}, "0", "1.00000000000000000000")
+    why = Explanation("extra", "sum over 128 products, reference has 96", extra=("A[0,96]*B[96,0]",), extra_total=32)
+    output = OutputVerdict("C", Status.REFUTED, 4096, failing=np.arange(4096), witness=witness, explanation=why)
+    proved = OutputVerdict("D", Status.PROVED, 64, classes=1)
+    report = KernelReport("matmul_kernel", {"BLOCK_K": 64, "num_warps": 4, "num_stages": 3}, status=Status.REFUTED)
+    report.comparisons = [Comparison(REFERENCE, "ref", Verdict(Status.REFUTED, Method.EXACT, [proved, output]))]
+    report.tensors = {"A": A, "C": C}
+    report.blame = Blame("kernel", "the PTX equals its own TTIR (proved)", f"{source}:2:5" if source else "", "reads past column 96")
+    report.ctas_executed, report.ctas_total = 8, 64
+    return report
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    path = tmp_path / "kernel.py"
+    path.write_text("import x\n    a = tl.load(a_ptrs)\n\tb = f(a)\n", encoding="utf-8")
+    return path
+
+
+def test_refutation_names_everything(source: Path) -> None:
+    text = render(refuted(str(source)))
+    lines = text.splitlines()
+    assert lines[0].startswith("error: matmul_kernel: C differs from the reference") and lines[0].endswith("[refuted, exact]")
+    assert lines[1].endswith("kernel.py:2:5")
+    shown = next(i for i, line in enumerate(lines) if "a = tl.load(a_ptrs)" in line)
+    assert lines[shown + 1].index("^") == lines[shown].index("a = tl.load")  # column 5 of the source line
+    assert lines[shown + 1].endswith("^ reads past column 96")
+    assert "config   BLOCK_K=64 num_warps=4 num_stages=3" in text
+    assert "output   C[0,0]: sum over 128 products, reference has 96" in text
+    assert "extra    A[0,96]*B[96,0], ... (32 terms)" in text
+    assert "where    C: all 4096 elements" in text
+    assert "witness  A[1,0]=1, all else 0: kernel 1, reference 0" in text.replace("1.00000000000000000000", "1")
+    assert "blame    kernel: the PTX equals its own TTIR (proved)" in text
+    assert "help     " in text
+    assert "D" not in lines[0]
+
+
+def test_proved_twin_says_so_in_one_line() -> None:
+    report = refuted()
+    report.status = Status.PROVED
+    report.comparisons[0].verdict.status = Status.PROVED
+    report.comparisons[0].verdict.outputs = [OutputVerdict("C", Status.PROVED, 4096, classes=4)]
+    text = render(report)
+    assert len(text.splitlines()) == 1
+    assert "4096 outputs in 4 classes equal the reference" in text and text.endswith("[proved, exact]")
+
+
+def test_difference_from_the_own_source_says_ttir() -> None:
+    report = refuted()
+    report.comparisons[0].against = OWN_SOURCE
+    assert "C differs from its own TTIR" in render(report)
+
+
+def test_unknown_is_a_warning_with_reason_and_numbers() -> None:
+    report = refuted()
+    report.status = Status.UNKNOWN
+    output = OutputVerdict("C", Status.UNKNOWN, 4096, reason="the exact budget ran out", numeric_difference=3.5e-9)
+    report.comparisons = [Comparison(REFERENCE, "ref", Verdict(Status.UNKNOWN, Method.EXACT, [output], "budget"))]
+    text = render(report)
+    assert text.startswith("warning: ") and "could not be proved equal" in text
+    assert "the exact budget ran out" in text and "3.5e-09" in text and "reason   budget" in text
+
+
+def test_race_shows_both_threads_and_lines(source: Path) -> None:
+    report = KernelReport("softmax", status=Status.REFUTED, findings=[race(str(source))])
+    text = render(report)
+    assert text.splitlines()[0].startswith("error: softmax: data race on shared memory")
+    assert "[race, 2 schedules exist]" in text
+    assert "kernel.py:2:5  store, thread (CTA 0, warp 0, lane 5), PTX line 412: st.shared.b32" in text
+    assert "kernel.py:3:9  load, thread (CTA (3,1,0), warp 2, lane 1), PTX line 431" in text
+    assert "address  shared+0x14 (4 bytes)" in text
+    assert "missing  no barrier orders them" in text
+    assert "also     31 more pairs of the same two instructions" in text
+
+
+def test_findings_without_user_lines_point_into_the_ptx() -> None:
+    text = render(KernelReport("k", status=Status.REFUTED, findings=[race()]), ptx_name="k.ptx")
+    assert "--> k.ptx:412" in text and "--> k.ptx:431" in text
+
+
+def test_notes_come_after_errors_and_many_groups_are_counted() -> None:
+    note = Finding("same-value write", "", Severity.NOTE, space="shared")
+    text = render(KernelReport("k", status=Status.REFUTED, findings=[note] * 3 + [race()] * 9))
+    assert text.startswith("error:")
+    assert "4 more groups of findings" in text
+
+
+@pytest.mark.parametrize("place", ["gone.py:3:1", "/dev/null:1:1", "<string>:3:1", "a.py", ":::", "x\0y:1:1", "kernel.py:999999:1"])
+def test_odd_places_cost_the_excerpt_only(place: str) -> None:
+    report = refuted()
+    report.blame = Blame("kernel", "text", place)
+    text = render(report)
+    assert "-->" in text and "blame    kernel: text" in text and "\0" not in text
+
+
+def test_latin1_source_and_tabs(tmp_path: Path) -> None:
+    path = tmp_path / "k.py"
+    path.write_bytes(b"x = '\xe9'\n\tload(a)\n")
+    report = refuted()
+    report.blame = Blame("kernel", "text", f"{path}:1:1")
+    assert "x = '" in render(report)
+    report.blame = Blame("kernel", "text", f"{path}:2:2")
+    lines = render(report).splitlines()
+    shown = next(i for i, line in enumerate(lines) if "load(a)" in line)
+    assert lines[shown + 1].index("^") == lines[shown].index("load(a)")
+
+
+def test_control_characters_never_reach_the_terminal(tmp_path: Path) -> None:
+    path = tmp_path / "k.py"
+    path.write_text("a\x1b[2Jb\n", encoding="utf-8")
+    report = refuted()
+    report.kernel = "k"
+    report.blame = Blame("kernel", "te\x1b[31mxt", f"{path}:1:1", "de\x07tail")
+    report.findings = [race()]
+    assert "\x1b" not in render(report) and "\x07" not in render(report)
+    assert printable("a\x9bb\tc") == "a?b c"
+
+
+def test_color_only_where_asked_for() -> None:
+    assert "\x1b[" in render(refuted(), color=True)
+    assert "\x1b[" not in render(refuted())
+    assert "\x1b[" in exit_table([refuted()], color=True) and "\x1b[" not in exit_table([refuted()], color=False)
+
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    assert wants_color(Terminal(), {})
+    assert not wants_color(Terminal(), {"NO_COLOR": "1"})
+    assert not wants_color(Terminal(), {"TERM": "dumb"})
+    assert not wants_color(io.StringIO(), {})
+
+
+# --- regions ------------------------------------------------------------------------------------
+
+
+def failing(mask: np.ndarray, tensor: TensorArg) -> np.ndarray:
+    index = np.argwhere(mask)
+    return index @ np.array(tensor.element_strides())
+
+
+def test_regions_in_words() -> None:
+    mask = np.zeros((64, 96), bool)
+    mask[:, 63] = True
+    assert describe_region(A, failing(mask, A)) == "64 of 6144 elements: column 63"
+    mask = np.zeros((64, 96), bool)
+    mask[48:, :16] = True
+    assert describe_region(A, failing(mask, A)) == "256 of 6144 elements: rows 48..63, columns 0..15"
+    mask[0, 95] = True
+    assert describe_region(A, failing(mask, A)) == "257 of 6144 elements, scattered within [0..63, 0..95]"
+    assert describe_region(A, failing(np.ones((64, 96), bool), A)) == "all 6144 elements"
+    assert describe_values(np.array([0, 4, 8, 12])) == "0, 4, ..., 12 (every 4th)"
+    assert describe_values(np.array([1, 2, 3, 7])) == "1..3, 7"
+
+
+def test_maps() -> None:
+    mask = np.zeros((64, 64), bool)
+    mask[:, 63] = True
+    drawn = draw_map(C, failing(mask, C))
+    assert len(drawn) == 16 and all(row == "." * 63 + "#" for row in drawn)
+    mask = np.zeros((64, 64), bool)
+    mask[0, 0] = True
+    assert draw_map(C, failing(mask, C))[0] == "+" + "." * 63  # one of the cell's four rows
+    assert draw_map(C, failing(np.ones((64, 64), bool), C)) == []
+    assert draw_map(TensorArg("s", "f32", ()), np.array([0])) == []
+
+
+@given(st.lists(st.integers(1, 9), min_size=1, max_size=3), st.data())
+@settings(max_examples=60, deadline=None)
+def test_indices_come_back(shape: list[int], data: st.DataObject) -> None:
+    pad = data.draw(st.integers(0, 3))
+    strides, step = [], 1
+    for extent in reversed(shape):
+        strides.insert(0, step)
+        step *= extent + pad
+    tensor = TensorArg("t", "f32", tuple(shape), strides=tuple(strides))
+    mask = np.array(data.draw(st.lists(st.booleans(), min_size=int(np.prod(shape)), max_size=int(np.prod(shape))))).reshape(shape)
+    index = logical_indices(tensor, failing(mask, tensor))
+    assert np.array_equal(index, np.argwhere(mask))
+    if mask.any():
+        text = describe_region(tensor, failing(mask, tensor))
+        assert "all" in text if mask.all() and mask.size > 1 else True
+        marks = "".join(draw_map(tensor, failing(mask, tensor)))
+        assert (marks.count("#") + marks.count("+") > 0) == (not mask.all())
+
+
+# --- tables and files ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("width", [72, 100, 140])
+def test_table_fits_and_holds_the_facts(width: int) -> None:
+    proved = KernelReport("attention_kernel", {"BLOCK_M": 128, "num_warps": 4}, status=Status.PROVED, ctas_executed=8, ctas_total=8)
+    proved.assumptions = ["real arithmetic", "log2(e) recognised"]
+    wrong = refuted()
+    wrong.assumptions = ["real arithmetic"]
+    text = exit_table([wrong, proved], width=width, color=False)
+    assert all(len(line) <= width for line in text.splitlines())
+    for word in ("refuted", "proved", "8/64", "8/8", "w4", "(sampled", "real arithmetic"):
+        assert word in text, word
+    assert ("classes" in text) == (width >= 100)
+    assert "(1 of 2)" in text
+
+
+def test_worst_verdict() -> None:
+    reports = [KernelReport("k", status=status) for status in Status]
+    assert worst_status(reports) is Status.REFUTED
+    assert worst_status([r for r in reports if r.status is not Status.REFUTED]) is Status.UNKNOWN
+    assert worst_status([]) is Status.PROVED
+
+
+def test_json_is_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "deep" / "report.json"
+    write_json([refuted()], path)
+    document = json.loads(path.read_text(encoding="utf-8"))
+    assert document == json.loads(json.dumps(report_document([refuted()])))
+    assert document["verdict"] == "refuted" and document["kernels"][0]["outputs"][1]["witness"]["candidate_value"].startswith("1.0")
+    before = path.read_bytes()
+    monkeypatch.setattr("os.replace", lambda *_: (_ for _ in ()).throw(OSError("disk full")))
+    with pytest.raises(OSError, match="disk full"):
+        write_json([], path)
+    assert path.read_bytes() == before and [p.name for p in path.parent.iterdir()] == ["report.json"]
