@@ -72,6 +72,8 @@ class TensorMemory:
             self._ids = np.zeros(self.buffer.arg.storage, np.int32)
             self._written = np.zeros(self.buffer.arg.storage, bool)
         assert self._written is not None
+        if isinstance(index, int) and not isinstance(ids, int):
+            ids = int(ids[-1])  # several threads, one element: a race, reported elsewhere, if they are more than one
         self._ids[index] = ids
         self._written[index] = True
 
