@@ -101,6 +101,12 @@ def _with_contents(launch: Launch, job: ValidationJob) -> Launch:
     return replace(launch, args=args)
 
 
+def failure_text(report: KernelReport, what: str, rendered: str) -> str:
+    """A failure under a line that says which kernel and configuration it is about."""
+    settings = f" ({report.configuration_text()})" if report.configuration else ""
+    return f"warning: {report.kernel}{settings}: {what}\n{rendered}"
+
+
 class _Validation:
     """The state of one attempt: stages, the report so far, and what failed on the way."""
 
@@ -124,16 +130,16 @@ class _Validation:
         if isinstance(error, (InternalError, *self.leave)):
             raise error
         self.failed.append(error)
-        self.report.errors.append(f"{what}: {error.render()}")
+        self.report.errors.append(failure_text(self.report, what, error.render()))
 
 
 def _attempt(job: ValidationJob, leave: frozenset[type[PtxError]], limit: int | None) -> KernelReport:
     try:
         state = _Validation(job, leave, limit)
     except LaunchError as error:
-        return KernelReport(
-            kernel=job.kernel, configuration=dict(job.configuration), target=job.target, reason=error.message, errors=[error.render()]
-        )
+        report = KernelReport(kernel=job.kernel, configuration=dict(job.configuration), target=job.target, reason=error.message)
+        report.errors.append(failure_text(report, "the launch could not be set up", error.render()))
+        return report
     execution = _execute(state)
     own = _evaluate_own(state) if execution is not None else None
     comparisons: list[Comparison] = []
@@ -150,7 +156,7 @@ def _execute(state: _Validation) -> "Execution | None":
     try:
         execution = state.stages.candidate(state.job.ptx, state.job.entry)
     except PtxError as error:
-        state.fail(error, "PTX")
+        state.fail(error, "the PTX could not be executed")
         return None
     report = state.report
     report.findings = list(execution.findings)
@@ -167,7 +173,7 @@ def _evaluate_own(state: _Validation) -> Evaluated | None:
     try:
         return state.stages.source(state.job.source)
     except PtxError as error:
-        state.fail(error, "TTIR of the same compilation")
+        state.fail(error, "the TTIR of the same compilation could not be evaluated")
         return None
 
 
@@ -177,7 +183,7 @@ def _compare_reference(state: _Validation, execution: "Execution") -> list[Compa
     try:
         evaluated = state.stages.reference(reference, state.job.constants)
     except PtxError as error:
-        state.fail(error, f"reference ({reference.label})")
+        state.fail(error, f"the reference ({reference.label}) could not be evaluated")
         return []
     expected, written = evaluated.footprints, execution.footprints
     sampled = execution.ctas_executed < execution.ctas_total
@@ -186,7 +192,6 @@ def _compare_reference(state: _Validation, execution: "Execution") -> list[Compa
         common = sum(len(footprint.index) for footprint in written.values())
         total = sum(len(footprint.index) for footprint in execution.footprints.values())
         if common == 0:
-            state.report.errors.append(f"reference ({reference.label}): the sampled CTAs of both sides write no common element")
             return [Comparison(REFERENCE, reference.label, Verdict(Status.UNKNOWN, Method.EXACT, [], "no common element"))]
         state.report.assumptions.append(f"compared with the reference on {common} of {total} elements written by the sampled CTAs")
     return _compare(state, REFERENCE, reference.label, Evaluated(expected, evaluated.findings), written)
@@ -196,7 +201,7 @@ def _compare(state: _Validation, against: str, label: str, reference: Evaluated,
     try:
         verdict = state.stages.decide(reference.footprints, candidate)
     except PtxError as error:
-        state.fail(error, against)
+        state.fail(error, f"could not be compared with the {against}")
         return []
     state.report.assumptions += verdict.assumptions
     return [Comparison(against, label, verdict)]

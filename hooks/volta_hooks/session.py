@@ -12,15 +12,16 @@ import sys
 import threading
 import traceback
 from dataclasses import dataclass, field, replace
+from typing import Any
 
-from ptx_engine.errors import InternalError, PtxError
+from ptx_engine.errors import PtxError
 from ptx_engine.verdict import Status
 from volta_hooks.bundle import write_bundle
 from volta_hooks.policy import Mode
 from volta_pass.job import Options, TtirReference, ValidationJob, contents_digest, launch_to_json
 from volta_pass.kernel_report import REFERENCE, KernelReport, proved_from_json
 from volta_pass.store import VerdictStore, canonical, digest, own_version
-from volta_pass.validate import agree, contents_were_needed, validate
+from volta_pass.validate import agree, contents_were_needed, failure_text, validate
 
 
 @dataclass
@@ -123,9 +124,7 @@ class Session:
         try:
             report = validate(job)
         except Exception as error:
-            if self.mode is Mode.STRICT:
-                raise
-            return self._internal(job, error)
+            return self.internal(job.kernel, dict(job.configuration), error, job)
         keys = self._keys(job)
         key = keys[-1] if contents_were_needed(report) else keys[0]
         if report.status in (Status.PROVED, Status.REFUTED, Status.UNSUPPORTED):
@@ -134,16 +133,24 @@ class Session:
             self.store.put(key, report.to_json())
         return report
 
-    def _internal(self, job: ValidationJob, error: Exception) -> KernelReport:
+    def internal(self, kernel: str, configuration: dict[str, Any], error: Exception, job: ValidationJob | None = None) -> KernelReport:
+        """A report on a defect of ours: status unknown, with a bug bundle where there is a job. Raises in strict mode."""
+        if self.mode is Mode.STRICT:
+            raise error
         trace = "".join(traceback.format_exception(error))
-        place = traceback.extract_tb(error.__traceback__)[-1]
         text = error.render() if isinstance(error, PtxError) else f"internal error: {type(error).__name__}: {error}"
-        if not isinstance(error, InternalError):
+        if not isinstance(error, PtxError):
+            frames = traceback.extract_tb(error.__traceback__)
+            place = next((frame for frame in reversed(frames) if _is_ours(frame.filename)), frames[-1])
             text += f"\n  in {os.path.basename(place.filename)}:{place.lineno}"
-        report = KernelReport(kernel=job.kernel, configuration=dict(job.configuration), target=job.target, toolchain=dict(job.toolchain))
+        report = KernelReport(kernel=kernel, configuration=configuration)
         report.reason = "internal error of volta-pass; the build goes on without a verdict"
-        report.bundle = write_bundle(job, trace=trace)
-        report.errors.append(text + (f"\n  bundle: {report.bundle} (please report it)" if report.bundle else ""))
+        if job is not None:
+            report.target, report.toolchain, report.bundle = job.target, dict(job.toolchain), write_bundle(job, trace=trace)
+        elif os.environ.get("VOLTA_DEBUG") == "1":
+            text += "\n" + trace
+        text += f"\n  bundle: {report.bundle} (please report it)" if report.bundle else ""
+        report.errors.append(failure_text(report, report.reason, text))
         return report
 
     def _group(self, tuning: Tuning, job: ValidationJob, report: KernelReport, label: str) -> None:
@@ -209,3 +216,7 @@ class Session:
                 write_json(self.reports, path)
             except OSError as error:
                 print(f"volta-pass: cannot write {path}: {error}", file=sys.stderr)
+
+
+def _is_ours(filename: str) -> bool:
+    return any(f"{os.sep}{package}{os.sep}" in filename for package in ("ptx_engine", "volta_pass", "volta_hooks"))

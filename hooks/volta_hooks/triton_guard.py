@@ -9,7 +9,7 @@ from typing import Any
 
 import triton
 
-from ptx_engine.errors import PtxError
+from ptx_engine.errors import PtxError, UnsupportedError
 from ptx_engine.launch import Role, TensorArg
 from ptx_engine.verdict import Status
 from volta_hooks.policy import Action, action
@@ -22,7 +22,7 @@ from volta_pass.kernel_report import KernelReport
 from volta_pass.reference_decorator import match_parameters, reference_of
 from volta_pass.store import digest
 from volta_pass.ttir_uses import ParameterUse, parameter_uses
-from volta_pass.validate import contents_were_needed
+from volta_pass.validate import contents_were_needed, failure_text
 
 #: the autotuner that is running on this thread, or None
 current_tuner: ContextVar[Any] = ContextVar("volta_tuner", default=None)
@@ -66,25 +66,34 @@ class Guard:
             return
         failure = self.outcomes.get(key, _NEW)
         if failure is _NEW:
-            failure = self.outcomes[key] = self._validate(grid, args, key)
+            failure = self.outcomes[key] = self._validate(grid, args)
         if failure is not None:
             raise type(failure)(str(failure))
 
-    def _validate(self, grid: tuple[int, int, int], args: tuple[Any, ...], key: Any) -> ValidationFailure | None:
-        session = self.session
-        source, uses = self.source()
+    def _validate(self, grid: tuple[int, int, int], args: tuple[Any, ...]) -> ValidationFailure | None:
+        """Validate a launch; what fails before a job exists is a report too."""
         try:
-            captured = capture(self.code.names, self.code.types, args, grid, self.code.metadata, uses)
-            job = self._job(captured, source, uses)
+            return self._enforce(self._report(grid, args))
+        except ValidationFailure:
+            raise
         except PtxError as error:
-            report = KernelReport(self.code.name, self.configuration(), self.target(), reason=error.message, errors=[error.render()])
+            report = KernelReport(self.code.name, self.configuration(), self.target(), reason=error.message)
+            report.errors.append(failure_text(report, "the launch could not be validated", error.render()))
             report.status = Status.UNSUPPORTED if error.kind == "unsupported" else Status.UNKNOWN
-            session.reports.append(report)
-            return self._enforce(report)
-        report = session.run(job, tuning_key=self._tuning_key(args), label=self._label())
+        except Exception as error:
+            report = self.session.internal(self.code.name, self.configuration(), error)
+        self.session.reports.append(report)
+        return self._enforce(report)
+
+    def _report(self, grid: tuple[int, int, int], args: tuple[Any, ...]) -> KernelReport:
+        if not self.code.ptx:
+            raise UnsupportedError(f"{self.code.name} was not compiled to PTX ({self.code.metadata.target.backend})", feature="target")
+        source, uses = self.source()
+        captured = capture(self.code.names, self.code.types, args, grid, self.code.metadata, uses)
+        report = self.session.run(self._job(captured, source), tuning_key=self._tuning_key(args), label=self._label())
         report.seconds["compile"] = self.code.compile_s
         self.contents_matter |= contents_were_needed(report)
-        return self._enforce(report)
+        return report
 
     def _enforce(self, report: KernelReport) -> ValidationFailure | None:
         """Print or return a failure; a diagnostic is printed here only where no exception will carry it to the user."""
@@ -108,19 +117,19 @@ class Guard:
         return self._source
 
     def _read_source(self) -> tuple[str | None, list[ParameterUse]]:
-        from volta_pass.references.generic import generic_ttir
+        from volta_pass.references.generic import generic_of_text
 
         if not self.code.ttir:
             self.session.say_once(f"{self.code.name}: the compilation has no TTIR; only order and memory are checked")
             return None, []
         try:
-            text = generic_ttir(self.code.ttir)
+            text = generic_of_text(self.code.ttir)
             return text, parameter_uses(text)
         except PtxError as error:
             self.session.say_once(f"{self.code.name}: its TTIR cannot be read, so there is nothing to compare with:\n{error.render()}")
             return None, []
 
-    def _job(self, captured: CapturedLaunch, source: str | None, uses: list[ParameterUse]) -> ValidationJob:
+    def _job(self, captured: CapturedLaunch, source: str | None) -> ValidationJob:
         code = self.code
         return ValidationJob(
             kernel=code.name,
