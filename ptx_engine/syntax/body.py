@@ -1,8 +1,7 @@
 """Function bodies: statements, scopes and the current source location.
 
 One regular expression reads the common statement (guard, opcode, operands; label; ``.loc``); what it does not take, and every
-error, goes through the cursor. A ``.loc`` inside an inline-asm fence carries the line within the asm text added to the
-file's line: only one that stands first in its fence is kept, later ones are dropped and change no location.
+error, goes through the cursor.
 """
 
 from __future__ import annotations
@@ -36,8 +35,7 @@ class Body:
         self.source = source
         self._operands = Operands()
         self._mnemonics: dict[str, tuple[str, tuple[str, ...]]] = {}
-        self._fences = locations.Fences(source.text)
-        self._locs = locations.Locations(self._fences)
+        self._locs = locations.Locations(source.text)
         self._statements: list[Statement] = []
         self._files: list[tuple[int, str]] = []
         self._directives: dict[str, Callable[[Cursor], None]] = {
@@ -89,7 +87,7 @@ class Body:
     def _quick(self, match: "re.Match[str]") -> bool:
         """Take a statement that the pattern matched whole; False where its operands need the cursor."""
         kind = match.lastindex
-        if kind == _OPCODE or kind == _OPERANDS:
+        if kind in (_OPCODE, _OPERANDS):
             return self._instruction(match)
         if kind == _LABEL:
             self._statements.append(Label(match[5], self.source.span(match.start(5), match.end())))
@@ -107,18 +105,13 @@ class Body:
             decoded = self._mnemonics[mnemonic] = (opcode, tuple(modifiers))
         if decoded[0] == "call":
             return False
-        operands: tuple[Operand, ...] | None = ()
-        if text is not None and not text.isspace():
-            operands = self._operands.split(text)
-            if operands is None:
-                return False
+        operands = () if text is None or text.isspace() else self._operands.split(text)
+        if operands is None:
+            return False
         start = match.start(3) if guard is None else match.start(2) - 1 - len(negation)
         span = self.source.span(start, match.end())
         predicate = None if guard is None else self._operands.register(guard)
-        self._locs.last_instruction = start
-        self._statements.append(
-            Instruction(decoded[0], decoded[1], operands, predicate, negation == "!", span, self._locs.current)
-        )
+        self._statements.append(Instruction(decoded[0], decoded[1], operands, predicate, negation == "!", span, self._locs.current))
         return True
 
     def _locate(self, start: int, end: int, place: tuple[int, int, int], function: str, inlined: tuple[int, int, int] | None) -> None:
@@ -159,11 +152,8 @@ class Body:
                 if not cursor.take(","):
                     break
             cursor.expect(";", "or ','")
-        self._locs.last_instruction = start
         span = self.source.span(start, cursor.previous_end)
-        self._statements.append(
-            Instruction(opcode, tuple(modifiers), tuple(operands), predicate, negated, span, self._locs.current)
-        )
+        self._statements.append(Instruction(opcode, tuple(modifiers), tuple(operands), predicate, negated, span, self._locs.current))
 
     def _operand(self, cursor: Cursor, opcode: str) -> Operand:
         if opcode == "call" and cursor.value == "(" and cursor.kind == "punct":

@@ -172,6 +172,7 @@ def _apply(cursor: Cursor, operator: str, value: Constant, start: int) -> Consta
 
 
 def _binary(cursor: Cursor, operator: str, left: Constant, right: Constant, start: int) -> Constant:
+    result: Constant | None
     if isinstance(left, Integer) and isinstance(right, Integer):
         result = _integers(operator, left, right)
     elif isinstance(left, FloatLit) and isinstance(right, FloatLit) and left.width == right.width == 64:

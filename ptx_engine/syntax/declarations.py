@@ -156,9 +156,7 @@ def _parameter(cursor: Cursor) -> Param:
     span = cursor.source.span(start, cursor.previous_end)
     shape = _shape(cursor)
     unit = TYPE_BYTES.get(type_, 0) * vector
-    return Param(
-        type_, name, unit * prod(shape), align or unit, pointer, shape, pointer_space, pointer_align, span, space, vector
-    )
+    return Param(type_, name, unit * prod(shape), align or unit, pointer, shape, pointer_space, pointer_align, span, space, vector)
 
 
 def _pointer(cursor: Cursor) -> tuple[bool, str, int]:

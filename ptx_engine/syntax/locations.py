@@ -1,7 +1,8 @@
 """``.loc`` and ``.file``: rows, call-site chains, inline-asm fences.
 
 A ``.loc ... inlined_at f l c`` names its call site by place only; the chain is completed by the latest earlier row of that
-place, which compilers print first.
+place, which compilers print first. LLVM repeats the row of an inline-asm statement inside its fence with the number of asm
+lines before it added to the line: the first row of a fence is set right by that number, the others add nothing.
 """
 
 from __future__ import annotations
@@ -42,26 +43,30 @@ class Fences:
 class Locations:
     """The current location while a body is read: ``at`` takes each ``.loc`` in order."""
 
-    __slots__ = ("_by_place", "_fences", "_last_fence", "current", "last_instruction")
+    __slots__ = ("_by_place", "_fences", "_last_fence", "_text", "current")
 
-    def __init__(self, fences: Fences) -> None:
-        self._fences = fences
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._fences = Fences(text)
         self.reset()
 
     def reset(self) -> None:
         """Forget the rows of the previous function."""
         self.current: Loc | None = None
-        self.last_instruction = -1
         self._last_fence = -1
         self._by_place: dict[Place, Loc] = {}
 
     def at(self, pos: int, place: Place, function: str, inlined_at: Place | None) -> Loc | None:
-        """Make the row at a position current and return it; None where it is a shifted row inside a fence."""
+        """Make the row at a position current and return it; None where it only repeats its fence's row."""
         fence = self._fences.around(pos) if self._fences.begins else -1
         if fence >= 0:
-            if fence == self._last_fence or self.last_instruction > self._fences.begins[fence]:
+            if fence == self._last_fence:
                 return None
             self._last_fence = fence
+            asm_lines = self._text.count("\n", self._fences.begins[fence], pos) - 1
+            if asm_lines >= place[1]:
+                return None
+            place = (place[0], place[1] - max(asm_lines, 0), place[2])
         site = None
         if inlined_at is not None:
             site = self._by_place.get(inlined_at) or Loc(*inlined_at)

@@ -14,16 +14,15 @@ from ptx_engine.syntax.ast import Args, FloatLit, IntLit, Mem, Name, NameOffset,
 from ptx_engine.syntax.lexer import IDENT, Cursor, Source
 
 #: special registers without a ``.x`` component (PTX ISA 9.1, "Special Registers"); those with one are never registers
+_SPECIAL_WORDS = """
+    tid ntid laneid warpid nwarpid ctaid nctaid smid nsmid gridid clusterid nclusterid cluster_ctaid cluster_nctaid
+    cluster_ctarank cluster_nctarank is_explicit_cluster lanemask_eq lanemask_le lanemask_lt lanemask_ge lanemask_gt clock
+    clock_hi clock64 globaltimer globaltimer_lo globaltimer_hi total_smem_size aggr_smem_size dynamic_smem_size
+    current_graph_exec reserved_smem_offset_begin reserved_smem_offset_end reserved_smem_offset_cap reserved_smem_offset_0
+    reserved_smem_offset_1
+"""
 SPECIAL = frozenset(
-    "tid ntid laneid warpid nwarpid ctaid nctaid smid nsmid gridid clusterid nclusterid cluster_ctaid cluster_nctaid"
-    " cluster_ctarank cluster_nctarank is_explicit_cluster lanemask_eq lanemask_le lanemask_lt lanemask_ge lanemask_gt clock"
-    " clock_hi clock64 globaltimer globaltimer_lo globaltimer_hi total_smem_size aggr_smem_size dynamic_smem_size"
-    " current_graph_exec reserved_smem_offset_begin reserved_smem_offset_end reserved_smem_offset_cap".split()
-) | frozenset(
-    [f"pm{i}" for i in range(8)]
-    + [f"pm{i}_64" for i in range(8)]
-    + [f"envreg{i}" for i in range(32)]
-    + [f"reserved_smem_offset_{i}" for i in range(2)]
+    [*_SPECIAL_WORDS.split(), *(f"pm{i}" for i in range(8)), *(f"pm{i}_64" for i in range(8)), *(f"envreg{i}" for i in range(32))]
 )
 
 _REGISTER = re.compile(r"%[\w$]+", re.ASCII)
@@ -75,9 +74,11 @@ class Operands:
     def register(self, name: str) -> Reg:
         """A guard's register, shared with the operands of that name."""
         operand = self._cache.get(name)
-        if operand.__class__ is Reg:
-            return operand  # type: ignore[return-value]
-        return Reg(name) if operand is not None else self._cache.setdefault(name, Reg(name))  # type: ignore[return-value]
+        if not isinstance(operand, Reg):
+            operand = Reg(name)
+            if symbol(name) == operand:
+                self._cache[name] = operand
+        return operand
 
     def _read(self, piece: str) -> Operand | None:
         """One operand from its text; blanks around it and the elements of a vector go through the cache."""

@@ -1,16 +1,13 @@
-"""Flattens a function: scopes and labels go, every register, label and local variable gets a name of its own.
+"""Flattens a function: scopes and labels go, every register, label and local variable gets a name of its own (``scopes``).
 
-An inner declaration shadows an outer one. A name declared in several scopes keeps its spelling the first time (always in the
-function's outermost scope) and is ``name@N`` in the N-th scope; ``@`` stands in no PTX identifier. Registers are declared
-before use; labels are visible in their whole scope and the scopes inside it.
+Registers and variables are declared before use; labels are visible in their whole scope and the scopes inside it. What is a
+declared register becomes a ``Reg``, everything else stays a ``Name``; constant subscripts become addresses.
 """
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from operator import is_
-from typing import Union
 
 from ptx_engine.errors import ParseError, Span
 from ptx_engine.syntax.ast import (
@@ -18,10 +15,8 @@ from ptx_engine.syntax.ast import (
     Block,
     Directive,
     FlatFunction,
-    FloatLit,
     Function,
     Instruction,
-    IntLit,
     Label,
     Mem,
     Module,
@@ -40,37 +35,12 @@ from ptx_engine.syntax.ast import (
 from ptx_engine.syntax.declarations import TYPE_BYTES
 from ptx_engine.syntax.lexer import locate, source_line
 from ptx_engine.syntax.operands import SPECIAL
+from ptx_engine.syntax.scopes import Names, Range, Scope, Symbol
 
-_NUMBERED = re.compile(r"(.*[^\d])(0|[1-9]\d{0,8})", re.ASCII | re.DOTALL)
 _COMPONENTS = {2: ("x", "y"), 4: ("x", "y", "z", "w"), 8: tuple("01234567")}
 _COLOURS = dict(zip("rgba", "xyzw"))
 #: opcodes whose subscripted operand is an access; elsewhere it is an address
-_ACCESSES = frozenset("ld st ldu ldmatrix stmatrix atom red prefetch prefetchu wmma".split())
-
-
-@dataclass
-class _Symbol:
-    """A declared name: ``unique`` is what operands get, ``register`` its type or "", ``vector`` its width."""
-
-    unique: str
-    register: str = ""
-    vector: int = 1
-    element_bytes: int = 0
-
-
-@dataclass
-class _Scope:
-    """Names of one ``{ }``; ``ranges`` are ``prefix -> (type, count, vector)``."""
-
-    number: int
-    parent: "_Scope | None"
-    symbols: dict[str, _Symbol] = field(default_factory=dict)
-    ranges: dict[str, tuple[str, int, int]] = field(default_factory=dict)
-    #: whether some range's prefix ends in a digit
-    digits: bool = False
-    labels: dict[str, str] = field(default_factory=dict)
-    #: resolved operands by identity: the function keeps the keys alive
-    memo: dict[int, Operand] = field(default_factory=dict)
+_ACCESSES = frozenset(("ld", "st", "ldu", "ldmatrix", "stmatrix", "atom", "red", "prefetch", "prefetchu", "wmma"))
 
 
 def flatten(function: Function, module: Module) -> FlatFunction:
@@ -83,26 +53,28 @@ def flatten(function: Function, module: Module) -> FlatFunction:
 
 
 class _Flattener:
+    """Walks the body in order with the scope of each statement."""
+
     def __init__(self, function: Function, module: Module) -> None:
         self.function = function
         self.module = module
         self.globals = {v.name: v for v in module.variables}
-        self.outside = {f.name for f in module.functions} | {d.arguments[0] for d in module.directives if d.name == "alias"}
+        functions = {f.name for f in module.functions} | {d.arguments[0] for d in module.directives if d.name == "alias"}
+        self.names = Names(functions | self.globals.keys())
         self.instructions: list[Instruction] = []
         self.labels: dict[str, int] = {}
         self.registers: dict[str, str] = {}
         self.variables: list[Variable] = []
         self.branch_targets: dict[str, tuple[str, ...]] = {}
-        self.taken: set[str] = set()
-        self.scopes = 0
         self.span = function.span
 
     def run(self) -> FlatFunction:
-        if self.function.body is None:
+        body = self.function.body
+        if body is None:
             raise self._error(f"function '{self.function.name}' has no body here", self.function.span, self.function.name)
-        scope = self._open(None, self.function.body)
+        scope = self._open(None, body)
         self._declare_params(scope)
-        todo: list[tuple[_Scope, tuple[Statement, ...], int]] = [(scope, self.function.body, 0)]
+        todo: list[tuple[Scope, tuple[Statement, ...], int]] = [(scope, body, 0)]
         while todo:
             scope, body, at = todo.pop()
             for index in range(at, len(body)):
@@ -116,175 +88,133 @@ class _Flattener:
                 else:
                     self._other(scope, statement)
         return FlatFunction(
-            self.function,
-            tuple(self.instructions),
-            self.labels,
-            self.registers,
-            tuple(self.variables),
-            self.branch_targets,
+            self.function, tuple(self.instructions), self.labels, self.registers, tuple(self.variables), self.branch_targets
         )
 
     # --- declarations ---------------------------------------------------------------------------
 
-    def _open(self, parent: _Scope | None, body: tuple[Statement, ...]) -> _Scope:
-        """A new scope that knows the labels (and branch target lists) of its body."""
-        scope = _Scope(self.scopes, parent)
-        self.scopes += 1
+    def _open(self, parent: Scope | None, body: tuple[Statement, ...]) -> Scope:
+        """A new scope that knows the labels and the target lists of its body."""
+        scope = self.names.open(parent)
         for statement in body:
             if type(statement) is Label:
                 if statement.name in scope.labels:
                     raise self._error(f"label '{statement.name}' is defined twice in one scope", statement.span, statement.name)
-                scope.labels[statement.name] = self._unique(scope, statement.name)
+                scope.labels[statement.name] = self.names.unique(scope, statement.name)
             elif type(statement) is Directive and statement.name.startswith(("branch", "call")):
-                self._declare(scope, statement.arguments[0], _Symbol(""), statement.span)
+                symbol = Symbol("", targets=statement.name == "branchtargets")
+                self._declare(scope, statement.arguments[0], symbol, statement.span)
         return scope
 
-    def _declare_params(self, scope: _Scope) -> None:
+    def _declare_params(self, scope: Scope) -> None:
         for param in (*self.function.params, *self.function.returns):
             register = param.type if param.space == "reg" else ""
-            symbol = _Symbol("", register, param.vector if register else 1, TYPE_BYTES.get(param.type, 0) * param.vector)
+            symbol = Symbol("", register, param.vector if register else 1, TYPE_BYTES.get(param.type, 0) * param.vector)
             self._declare(scope, param.name, symbol, param.span)
+            if not register:
+                symbol.unique = param.name  # the launch binds parameters by this name
 
-    def _declare(self, scope: _Scope, name: str, symbol: _Symbol, span: Span) -> str:
+    def _declare(self, scope: Scope, name: str, symbol: Symbol, span: Span) -> str:
         if name in scope.symbols or name in scope.labels:
             raise self._error(f"'{name}' is declared twice in one scope", span, name)
-        symbol.unique = self._unique(scope, name)
+        symbol.unique = self.names.unique(scope, name)
         scope.symbols[name] = symbol
+        scope.memo.clear()
         return symbol.unique
 
-    def _unique(self, scope: _Scope, name: str) -> str:
-        """The name itself if no other scope, parameter or module-level symbol has it, else ``name@scope``."""
-        shadows = name in self.taken or name in self.globals or name in self.outside
-        if not shadows and scope.parent is not None:
-            shadows = self._find_range(scope.parent, name) is not None
-        unique = f"{name}@{scope.number}" if shadows else name
-        self.taken.add(unique)
-        return unique
-
-    def _other(self, scope: _Scope, statement: Statement) -> None:
+    def _other(self, scope: Scope, statement: Statement) -> None:
         """Declarations, labels, target lists."""
         if isinstance(statement, Label):
             self.labels[scope.labels[statement.name]] = len(self.instructions)
         elif isinstance(statement, RegDecl):
             self._declare_registers(scope, statement)
         elif isinstance(statement, Variable):
-            unit = TYPE_BYTES[statement.type] * statement.vector
-            unique = self._declare(scope, statement.name, _Symbol("", element_bytes=unit), statement.span)
-            scope.memo.clear()
+            unit = TYPE_BYTES.get(statement.type, 0) * statement.vector
+            unique = self._declare(scope, statement.name, Symbol("", element_bytes=unit), statement.span)
             self.variables.append(statement if unique == statement.name else replace(statement, name=unique))
         elif isinstance(statement, Directive) and statement.name == "branchtargets":
             name, *targets = statement.arguments
             found = tuple(self._label(scope, target, statement.span) for target in targets)
             self.branch_targets[scope.symbols[name].unique] = found
 
-    def _declare_registers(self, scope: _Scope, declaration: RegDecl) -> None:
-        scope.memo.clear()
+    def _declare_registers(self, scope: Scope, declaration: RegDecl) -> None:
         if declaration.count is None:
             for name in declaration.names:
-                self._declare(scope, name, _Symbol("", declaration.type, declaration.vector), declaration.span)
+                self._declare(scope, name, Symbol("", declaration.type, declaration.vector), declaration.span)
             return
+        scope.memo.clear()
         for prefix in declaration.names:
             if prefix in scope.ranges:
                 raise self._error(f"'{prefix}<{declaration.count}>' is declared twice in one scope", declaration.span, prefix)
             scope.digits = scope.digits or prefix[-1].isdigit()
-            scope.ranges[prefix] = (declaration.type, declaration.count, declaration.vector)
-
-    # --- look-up --------------------------------------------------------------------------------
-
-    def _find_range(self, scope: "_Scope | None", name: str) -> "tuple[_Scope, str, int] | None":
-        """The scope whose register range covers a name, with type and vector width."""
-        while scope is not None:
-            found = _in_ranges(scope, name)
-            if found is not None:
-                return scope, found[0], found[1]
-            scope = scope.parent
-        return None
-
-    def _find(self, scope: _Scope, name: str) -> _Symbol | None:
-        """The declaration that a name means in a scope: plain names, then register ranges, from the inside out."""
-        at: _Scope | None = scope
-        while at is not None:
-            symbol = at.symbols.get(name)
-            if symbol is not None:
-                return symbol
-            found = _in_ranges(at, name)
-            if found is not None:
-                symbol = _Symbol(self._unique(at, name), *found)
-                at.symbols[name] = symbol
-                return symbol
-            at = at.parent
-        return None
-
-    def _find_label(self, scope: _Scope, name: str) -> str | None:
-        at: _Scope | None = scope
-        while at is not None:
-            if name in at.labels:
-                return at.labels[name]
-            at = at.parent
-        return None
-
-    def _label(self, scope: _Scope, name: str, span: Span) -> str:
-        unique = self._find_label(scope, name)
-        if unique is None:
-            raise self._error(f"branch to unknown label '{name}'", span, name)
-        return unique
+            scope.ranges[prefix] = Range(declaration.type, declaration.count, declaration.vector)
 
     # --- instructions ---------------------------------------------------------------------------
 
-    def _instruction(self, scope: _Scope, instruction: Instruction) -> None:
+    def _instruction(self, scope: Scope, instruction: Instruction) -> None:
         self.span = instruction.span
         memo = scope.memo
-        resolved = []
+        operands: list[Operand] = []
         for operand in instruction.operands:
             found = memo.get(id(operand)) or self._resolve(scope, operand)
             if type(found) is Subscript:
                 found = self._subscript(scope, found, instruction.opcode)
-            resolved.append(found)
-        changed = not all(map(is_, resolved, instruction.operands))
-        if instruction.opcode == "bra":
-            self._check_branch(scope, instruction)
-        predicate = instruction.predicate
-        if predicate is not None:
-            guard = memo.get(id(predicate)) or self._resolve(scope, predicate)
+            operands.append(found)
+        if instruction.opcode == "bra" or instruction.opcode == "brx":
+            self._branch(scope, instruction, operands)
+        guard: Operand | None = instruction.predicate
+        if guard is not None:
+            guard = memo.get(id(guard)) or self._resolve(scope, guard)
             if not isinstance(guard, Reg):
-                raise self._error(f"'{predicate.name}' is a vector, not a predicate", self.span, predicate.name)
-            changed = changed or guard is not predicate
-            predicate = guard
-        if changed:
-            instruction = replace(instruction, operands=tuple(resolved), predicate=predicate)
+                raise self._error(
+                    "a vector register is no predicate", self.span, instruction.predicate.name if instruction.predicate else ""
+                )
+        if guard is not instruction.predicate or not all(map(is_, operands, instruction.operands)):
+            instruction = replace(instruction, operands=tuple(operands), predicate=guard)
         self.instructions.append(instruction)
 
-    def _check_branch(self, scope: _Scope, instruction: Instruction) -> None:
+    def _branch(self, scope: Scope, instruction: Instruction, operands: list[Operand]) -> None:
+        """Check the target and make it the unique label, whatever else has that name."""
         target = instruction.operands[-1] if instruction.operands else None
         if not isinstance(target, Name):
-            raise self._error("'bra' needs a label", self.span, "bra")
-        self._label(scope, target.name, self.span)
+            raise self._error(f"'{instruction.opcode}' needs a label", self.span, instruction.opcode)
+        if instruction.opcode == "bra":
+            unique = self._label(scope, target.name, self.span)
+            if operands[-1] != Name(unique):
+                operands[-1] = Name(unique, target.span)
+            return
+        symbol = self.names.find(scope, target.name)
+        if symbol is None or not symbol.targets:
+            raise self._error(f"'{target.name}' is no .branchtargets list", self.span, target.name)
 
-    def _resolve(self, scope: _Scope, operand: Operand) -> Operand:
+    def _label(self, scope: Scope, name: str, span: Span) -> str:
+        unique = self.names.find_label(scope, name)
+        if unique is None:
+            raise self._error(f"branch to unknown label '{name}'", span, name)
+        return unique
+
+    def _resolve(self, scope: Scope, operand: Operand) -> Operand:
         """The operand with unique names; the same object where nothing changes."""
         found = scope.memo.get(id(operand))
         if found is None:
             if type(operand) is Reg:
-                register = self._register(scope, operand.name)
-                found = operand if type(register) is Reg and register.name == operand.name else register
+                found = self._register(scope, operand)
+            elif type(operand) is Name:
+                found = self._name(scope, operand)
             else:
-                found = self._operand(scope, operand)
+                found = self._compound(scope, operand)
             scope.memo[id(operand)] = found
         return found
 
-    def _operand(self, scope: _Scope, operand: Operand) -> Operand:
-        """An operand that is no register; nesting is bounded by the parser."""
-        if isinstance(operand, (IntLit, FloatLit, Reg)):
-            return operand
-        if isinstance(operand, Name):
-            return self._name(scope, operand)
+    def _compound(self, scope: Scope, operand: Operand) -> Operand:
+        """An operand that is neither register nor name; nesting is bounded by the parser."""
         if isinstance(operand, (Vec, Args)):
             elements = tuple(self._resolve(scope, element) for element in operand.elements)
-            return operand if _same(elements, operand.elements) else replace(operand, elements=elements)
+            return operand if all(map(is_, elements, operand.elements)) else replace(operand, elements=elements)
         if isinstance(operand, Mem):
-            parts = (self._resolve(scope, operand.base), *(self._resolve(scope, extra) for extra in operand.extra))
-            same = _same(parts, (operand.base, *operand.extra))
-            return operand if same else replace(operand, base=parts[0], extra=parts[1:])
+            parts = (operand.base, *operand.extra)
+            found = tuple(self._resolve(scope, part) for part in parts)
+            return operand if all(map(is_, found, parts)) else replace(operand, base=found[0], extra=found[1:])
         if isinstance(operand, Pair):
             first, second = self._resolve(scope, operand.first), self._resolve(scope, operand.second)
             same = first is operand.first and second is operand.second
@@ -292,90 +222,83 @@ class _Flattener:
         if isinstance(operand, Not):
             inner = self._resolve(scope, operand.operand)
             return operand if inner is operand.operand else replace(operand, operand=inner)
-        return self._indexed(scope, operand)
-
-    def _indexed(self, scope: _Scope, operand: Union[NameOffset, Subscript]) -> Operand:
-        name = self._symbol_name(scope, operand.name)
         if isinstance(operand, NameOffset):
+            name = self._symbol(scope, operand.name)
             return operand if name == operand.name else replace(operand, name=name)
-        index = None if operand.index is None else self._resolve(scope, operand.index)
-        return operand if name == operand.name and index is operand.index else replace(operand, name=name, index=index)
+        return operand
 
-    def _subscript(self, scope: _Scope, operand: Subscript, opcode: str) -> Operand:
-        """A constant subscript as an address in bytes; one with a register stays, for the registry to refuse."""
+    def _subscript(self, scope: Scope, operand: Subscript, opcode: str) -> Operand:
+        """A constant subscript as an address in bytes; one with a register keeps its form, for the registry to refuse."""
+        name = self._symbol(scope, operand.name)
         if operand.index is not None:
-            return operand
-        spelled = operand.name.partition("@")[0]
-        symbol = self._find(scope, spelled)
+            return replace(operand, name=name, index=self._resolve(scope, operand.index))
+        symbol = self.names.find(scope, operand.name)
+        variable = self.globals.get(operand.name)
+        unit = 0
         if symbol is not None:
             unit = symbol.element_bytes
-        else:
-            variable = self.globals.get(spelled)
-            unit = TYPE_BYTES[variable.type] * variable.vector if variable is not None else 0
+        elif variable is not None:
+            unit = TYPE_BYTES.get(variable.type, 0) * variable.vector
         if unit == 0:
-            raise self._error(f"'{spelled}' is no variable and takes no subscript", self.span, spelled)
+            raise self._error(f"'{operand.name}' is no variable and takes no subscript", self.span, operand.name)
         if opcode in _ACCESSES:
-            return Mem(Name(operand.name), operand.offset * unit)
-        return NameOffset(operand.name, operand.offset * unit)
+            return Mem(Name(name), operand.offset * unit)
+        return NameOffset(name, operand.offset * unit)
 
-    def _register(self, scope: _Scope, name: str) -> "Reg | Vec":
-        if scope.parent is None and name not in scope.symbols:
-            found = _in_ranges(scope, name)
-            if found is not None and found[1] == 1:
-                # the outermost scope keeps its spellings: inner scopes look here before they take a name
-                self.registers[name] = found[0]
-                return Reg(name)
-        symbol = self._find(scope, name)
-        if symbol is None or not symbol.register:
-            component = self._component(scope, name)
-            if component is not None:
-                return component
-            raise self._undeclared(scope, name)
+    # --- names ----------------------------------------------------------------------------------
+
+    def _register(self, scope: Scope, operand: Reg) -> Operand:
+        type_ = self.names.spared(scope, operand.name)
+        if type_ is not None:
+            self.registers[operand.name] = type_
+            return operand
+        found = self._declared(scope, operand.name)
+        if found is None:
+            raise self._undeclared(scope, operand.name)
+        return operand if found == operand else found
+
+    def _declared(self, scope: Scope, name: str) -> "Reg | Vec | None":
+        """The register, vector register or component that a name is; None if it is none."""
+        stem, dot, component = name.partition(".")
+        symbol = self.names.find(scope, stem)
+        if symbol is None or not symbol.register or (dot and symbol.vector == 1):
+            return None
         if symbol.vector == 1:
             self.registers[symbol.unique] = symbol.register
             return Reg(symbol.unique)
-        names = [f"{symbol.unique}.{component}" for component in _COMPONENTS[symbol.vector]]
-        self.registers.update(dict.fromkeys(names, symbol.register))
-        return Vec(tuple(Reg(n) for n in names))
-
-    def _component(self, scope: _Scope, name: str) -> Reg | None:
-        """``v.x`` or ``v.r`` of a vector register."""
-        stem, dot, component = name.partition(".")
-        symbol = self._find(scope, stem) if dot else None
-        if symbol is None or not symbol.register or symbol.vector == 1:
-            return None
+        components = _COMPONENTS[symbol.vector]
         component = _COLOURS.get(component, component)
-        if component not in _COMPONENTS[symbol.vector]:
+        if dot and component not in components:
             return None
-        unique = f"{symbol.unique}.{component}"
-        self.registers[unique] = symbol.register
-        return Reg(unique)
+        regs = tuple(Reg(f"{symbol.unique}.{c}") for c in components if not dot or c == component)
+        self.registers.update({reg.name: symbol.register for reg in regs})
+        return regs[0] if dot else Vec(regs)
 
-    def _name(self, scope: _Scope, operand: Name) -> Operand:
+    def _name(self, scope: Scope, operand: Name) -> Operand:
         name = operand.name
         if name == "_" or (name[0] == "%" and name[1:].partition(".")[0] in SPECIAL):
             return operand
-        symbol = self._find(scope, name)
-        if symbol is not None and symbol.register:
-            return self._register(scope, name)
-        if "." in name:
-            component = self._component(scope, name)
-            if component is not None:
-                return component
-            self._register(scope, name.partition(".")[0])  # a video instruction's %r1.b0: the register must exist
+        register = self._declared(scope, name)
+        if register is not None:
+            return register
+        stem, dot, _ = name.partition(".")
+        if dot:
+            # a video instruction's %r1.b0 stays as it is, but its register must exist
+            if self._declared(scope, stem) is None:
+                raise self._undeclared(scope, stem)
             return operand
-        unique = self._symbol_name(scope, name)
-        return operand if unique == name else replace(operand, name=unique)
+        unique = self._symbol(scope, name)
+        return operand if unique == name else Name(unique, operand.span)
 
-    def _symbol_name(self, scope: _Scope, name: str) -> str:
+    def _symbol(self, scope: Scope, name: str) -> str:
         """The unique name of a variable, label, parameter, function or target list."""
-        symbol = self._find(scope, name)
+        symbol = self.names.find(scope, name)
         if symbol is not None:
             return symbol.unique
-        label = self._find_label(scope, name)
+        label = self.names.find_label(scope, name)
         if label is not None:
             return label
-        if name in self.globals or name in self.outside:
+        if name in self.names.outside:
             return name
         raise self._undeclared(scope, name)
 
@@ -385,42 +308,8 @@ class _Flattener:
         place = locate(self.module.source, span, symbol)
         return ParseError(message, span=place, hint=hint, source_line=source_line(self.module.source, place.line))
 
-    def _undeclared(self, scope: _Scope, name: str) -> ParseError:
+    def _undeclared(self, scope: Scope, name: str) -> ParseError:
         kind = "register" if name.startswith("%") else "symbol"
-        hint = ""
-        match = _NUMBERED.fullmatch(name)
-        at: _Scope | None = scope
-        while at is not None and match:
-            if match[1] in at.ranges:
-                hint = f"'.reg {match[1]}<{at.ranges[match[1]][1]}>' ends at {match[1]}{at.ranges[match[1]][1] - 1}"
-                break
-            at = at.parent
+        nearest = scope.nearest_range(name)
+        hint = f"'.reg {nearest[0]}<{nearest[1]}>' ends at {nearest[0]}{nearest[1] - 1}" if nearest and nearest[1] else ""
         return self._error(f"undeclared {kind} '{name}'", self.span, name, hint)
-
-
-def _in_ranges(scope: _Scope, name: str) -> tuple[str, int] | None:
-    """Type and vector width of ``%r12`` where a range of the scope covers it."""
-    if not scope.ranges:
-        return None
-    match = _NUMBERED.fullmatch(name)
-    if match is not None:
-        found = scope.ranges.get(match[1])
-        if found is not None and int(match[2]) < found[1]:
-            return found[0], found[2]
-    return _after_digits(scope, name) if scope.digits else None
-
-
-def _after_digits(scope: _Scope, name: str) -> tuple[str, int] | None:
-    """The same for prefixes that end in a digit: ``%a1<20>`` covers ``%a10`` and ``%a119``."""
-    for width in range(1, 10):
-        suffix = name[-width:]
-        if len(name) <= width or not suffix.isdecimal():
-            return None
-        found = scope.ranges.get(name[:-width])
-        if found is not None and (suffix[0] != "0" or width == 1) and int(suffix) < found[1]:
-            return found[0], found[2]
-    return None
-
-
-def _same(found: tuple[Operand, ...], before: tuple[Operand, ...]) -> bool:
-    return all(a is b for a, b in zip(found, before))
