@@ -28,12 +28,14 @@ class ChainedKnob:
             return self
         user = instance.__dict__.get(self._name)
         if self._made is None or self._made[0] is not user:
-            self._made = (user, self._chain(user))
+            made = self._chain(user)
+            made.volta_user = user  # type: ignore[attr-defined]
+            self._made = (user, made)
         return self._made[1]
 
     def __set__(self, instance: Any, value: Any) -> None:
-        known = self._made[1] if self._made is not None else None
-        instance.__dict__[self._name] = instance.__dict__.get(self._name) if value is known else value
+        """Assigning a chain that was read here earlier (to restore it) restores the user's value of then."""
+        instance.__dict__[self._name] = getattr(value, "volta_user", value)
 
     def __delete__(self, instance: Any) -> None:
         instance.__dict__.pop(self._name, None)
