@@ -25,6 +25,7 @@ from ptx_engine.machine.findings_log import FindingLog
 from ptx_engine.machine.memory import Memory
 from ptx_engine.machine.order_port import NoOrder, OrderPort
 from ptx_engine.machine.predication import concrete_predicate
+from ptx_engine.machine.same_value import same_value_keys
 from ptx_engine.machine.program import Block, Program, PtxOrigin, Terminator, located
 from ptx_engine.order.checker import OrderChecker
 from ptx_engine.syntax import flatten, user_loc
@@ -133,7 +134,7 @@ class Machine:
         self.block_threads = launch.threads
         shared_bytes = shared_layout(module, flat, launch.dynamic_shared_bytes)[1]
         self.log = FindingLog(launch)
-        self.order: OrderPort = OrderChecker(launch, shared_bytes, bound.buffers) if order else NoOrder()
+        self.order: OrderPort = OrderChecker(launch, shared_bytes, bound.buffers, value_keys=same_value_keys(bound.arena)) if order else NoOrder()
         self.memory = Memory(bound, granule_of(flat, bound), shared_bytes, local_layout(flat)[1], self.log, self.order)
         self.env = MachineEnvironment(module, flat, bound, self.memory, self.order, self.log)
         self.origins = make_origins(module, flat, source)

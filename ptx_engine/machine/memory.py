@@ -18,6 +18,7 @@ from ptx_engine.launch import BoundLaunch, Role
 from ptx_engine.machine.cells import UNINITIALISED, CellFormats, Cells, Column, assemble, to_cells
 from ptx_engine.machine.findings_log import FindingLog
 from ptx_engine.machine.order_port import OrderPort, Space
+from ptx_engine.machine.same_value import BITS_BASE
 from ptx_engine.machine.tensors import TensorMemory
 from ptx_engine.terms import UNDEF, Arena, Ids
 
@@ -211,7 +212,7 @@ class Memory:
             return
         data = to_cells(self.formats, values, widths)
         if space == "shared":
-            seen = _same_value_key([ids for ids, _ in data], g.n)
+            seen = stored_values([(ids, tag == self.formats.bits) for ids, tag in data], g.n)
             self._order_access(True, Space.SHARED, g, address, nbytes, instruction, seen)
         index = cells.index(slots, address)
         cells.write(index, data)
@@ -376,7 +377,7 @@ class Memory:
                          role="store", space="global", tensor=name, width=nbytes)  # fmt: skip
             return
         columns = elements_of(tensor, values, widths)
-        self._order_access(True, Space.GLOBAL, g, address, nbytes, instruction, _same_value_key(columns, g.n))
+        self._order_access(True, Space.GLOBAL, g, address, nbytes, instruction, stored_values([(ids, False) for ids in columns], g.n))
         index = element_index(tensor, address)
         for j, ids in enumerate(columns):
             tensor.store(index + j, ids)
@@ -534,11 +535,10 @@ def elements_of(tensor: TensorMemory, values: list[Value], widths: tuple[int, ..
     return columns
 
 
-def _same_value_key(columns: "list[int | np.ndarray] | list[Ids]", n: int) -> np.ndarray | None:
-    """What tells two stored values apart: ids (n,) or (n, k); None where all lanes store one uniform value is still a column."""
-    if len(columns) == 1:
-        return np.broadcast_to(np.asarray(columns[0]), (n,))
-    return None if not columns else np.stack([np.broadcast_to(np.asarray(c).astype(np.int64), (n,)) for c in columns], 1)
+def stored_values(cells: "list[tuple[int | np.ndarray, bool]]", n: int) -> np.ndarray:
+    """What tells stored values apart: int64 (n,) or (n, k), term ids as they are, concrete bits above ``BITS_BASE``."""
+    columns = [np.broadcast_to(np.asarray(ids).astype(np.int64) + (BITS_BASE if bits else 0), (n,)) for ids, bits in cells]
+    return columns[0] if len(columns) == 1 else np.stack(columns, 1)
 
 
 def spread(value: Value, where: np.ndarray, n: int) -> Value:

@@ -35,7 +35,7 @@ from ptx_engine.order.records import (
     Scope,
     Space,
 )
-from ptx_engine.order.report import Report
+from ptx_engine.order.report import Report, ValueKeys
 from ptx_engine.order.shared import SharedLog
 
 WARP_SIZE = 32
@@ -56,12 +56,15 @@ class OrderChecker:
     All accesses must be within bounds; an access of ``nbytes`` is one access.
     """
 
-    def __init__(self, launch: Launch, shared_bytes: int, buffers: Sequence[Buffer], warp_size: int = WARP_SIZE) -> None:
+    def __init__(
+        self, launch: Launch, shared_bytes: int, buffers: Sequence[Buffer], warp_size: int = WARP_SIZE,
+        value_keys: ValueKeys | None = None,
+    ) -> None:  # fmt: skip
         self._launch = launch
         self._n = launch.threads
         self._warp_size = warp_size
         self._seq = 0
-        self._report = Report(launch, buffers, warp_size)
+        self._report = Report(launch, buffers, warp_size, value_keys)
         self._shared = SharedLog(shared_bytes, self._examine)
         self._global = GlobalLog(buffers, self._examine)
         self._clocks = Clocks(self._n)

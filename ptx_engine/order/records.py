@@ -6,7 +6,7 @@ order; clocks are such numbers too. Columns keep references to the arrays they w
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -173,6 +173,14 @@ class Column:
     old: bool = False
     low: int = -1
     high: int = -1
+    keys: np.ndarray | None = None
+
+    def value_keys(self, keys_of: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+        """What ``keys_of`` makes of the stored values, (n, k), computed once."""
+        assert self.values is not None
+        if self.keys is None:
+            self.keys = keys_of(self.values.reshape(len(self.threads), -1))
+        return self.keys
 
     @property
     def batch(self) -> Batch:

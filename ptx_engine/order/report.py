@@ -7,7 +7,7 @@ sites carry instruction numbers.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
 
@@ -17,6 +17,10 @@ from ptx_engine.findings import Finding, Severity, Site
 from ptx_engine.launch import Buffer, Launch
 from ptx_engine.order.pairs import Rows
 from ptx_engine.order.records import ASYNC, ATOMIC, NEVER, READ, WRITE, Column, Space
+
+
+#: stored values of any shape -> uint64 keys of that shape
+ValueKeys = Callable[[np.ndarray], np.ndarray]
 
 
 class Missing(IntEnum):
@@ -66,8 +70,9 @@ def role(kind: int) -> str:
 class Report:
     """Collects the findings of a launch."""
 
-    def __init__(self, launch: Launch, buffers: Sequence[Buffer], warp_size: int) -> None:
+    def __init__(self, launch: Launch, buffers: Sequence[Buffer], warp_size: int, value_keys: ValueKeys | None = None) -> None:
         self._launch = launch
+        self._value_keys = value_keys
         self._buffers = sorted(buffers, key=lambda b: b.address)
         self._starts = [b.address for b in self._buffers]
         self._warp_size = warp_size
@@ -81,7 +86,7 @@ class Report:
     def add(self, space: Space, rows: Rows, a: np.ndarray, b: np.ndarray) -> None:
         """Count the unordered pairs (a, b) of rows; one example of each new group is worded."""
         cells = rows.cells
-        same = same_values(rows, a, b)
+        same = same_values(rows, a, b, self._value_keys)
         missing = classify(rows, a, b)
         buffer = self._buffer_numbers(space, rows, a, b)
         first, second = cells.of("instruction", a), cells.of("instruction", b)
@@ -179,8 +184,11 @@ def classify(rows: Rows, a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return np.select([case for case, _ in cases], [int(m) for _, m in cases], int(Missing.BARRIER))
 
 
-def same_values(rows: Rows, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Whether both accesses of a pair are plain writes that leave the same value in every common byte."""
+def same_values(rows: Rows, a: np.ndarray, b: np.ndarray, value_keys: ValueKeys | None = None) -> np.ndarray:
+    """Whether both accesses of a pair are plain writes that leave the same value in every common byte.
+
+    ``value_keys`` maps stored values to numbers that are equal where the bits are equal in every schedule; it is asked only
+    about pairs whose values differ as given (two lanes of a butterfly reduction hold x+y and y+x)."""
     out = np.zeros(len(a), bool)
     kinds = rows.kind[a] & rows.kind[b] & WRITE
     candidates = np.flatnonzero((kinds != 0) & (((rows.kind[a] | rows.kind[b]) & (ATOMIC | ASYNC)) == 0))
@@ -193,12 +201,12 @@ def same_values(rows: Rows, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         first, second = divmod(int(code[part[0]]), columns)
         chosen = candidates[part]
         out[chosen] = _equal_where_common(
-            rows.cells.columns[first], rows.cells.position[a[chosen]], rows.cells.columns[second], rows.cells.position[b[chosen]]
+            rows.cells.columns[first], rows.cells.position[a[chosen]], rows.cells.columns[second], rows.cells.position[b[chosen]], value_keys
         )
     return out
 
 
-def _equal_where_common(one: Column, p: np.ndarray, two: Column, q: np.ndarray) -> np.ndarray:
+def _equal_where_common(one: Column, p: np.ndarray, two: Column, q: np.ndarray, value_keys: ValueKeys | None) -> np.ndarray:
     """Whether stores p[i] of one column and q[i] of another agree in the bytes that they share."""
     out = np.zeros(len(p), bool)
     if one.values is None or two.values is None:
@@ -213,6 +221,10 @@ def _equal_where_common(one: Column, p: np.ndarray, two: Column, q: np.ndarray) 
         start = d // part
         first, second = max(start, 0), max(-start, 0)
         common = min(x.shape[1] - first, y.shape[1] - second)
-        left, right = x[p[some], first : first + common], y[q[some], second : second + common]
-        out[some] = (left == right).all(axis=1)
+        mine, theirs = slice(first, first + common), slice(second, second + common)
+        equal = (x[p[some], mine] == y[q[some], theirs]).all(axis=1)
+        if value_keys is not None and not equal.all():
+            u, v = one.value_keys(value_keys), two.value_keys(value_keys)
+            equal = (u[p[some], mine] == v[q[some], theirs]).all(axis=1)
+        out[some] = equal
     return out

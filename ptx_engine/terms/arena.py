@@ -11,6 +11,7 @@ elements, infinities as far as the result is determined (``0 * x = 0``: data are
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -214,10 +215,6 @@ class Arena:
             self._op[span], self._a[span], self._b[span], self._c[span] = rows.T
             self._size += count
 
-    def _note_origin(self, first: int) -> None:
-        if not self._origins or self._origins[-1][1] is not self.origin:
-            self._origins.append((first, self.origin))
-
     def _emit_scalar(self, op: int, a: int, b: int, c: int) -> int:
         ident = self._size + len(self._pending)
         if not self._origins or self._origins[-1][1] is not self.origin:
@@ -228,28 +225,30 @@ class Arena:
         return ident
 
     def _emit_column(self, op: int, count: int, a: Ids, b: Ids = 0, c: Ids = 0) -> np.ndarray:
-        self._flush()
-        self._reserve(count)
+        if self._pending:
+            self._flush()
         first = self._size
-        self._note_origin(first)
-        span = slice(first, first + count)
-        self._op[span] = op
-        self._a[span] = a
-        self._b[span] = b
-        self._c[span] = c
-        self._size = first + count
-        return np.arange(first, first + count, dtype=np.int32)
+        stop = first + count
+        if stop > len(self._op) or stop - CONST_CAP > self._max_terms:
+            self._reserve(count)
+        if not self._origins or self._origins[-1][1] is not self.origin:
+            self._origins.append((first, self.origin))
+        self._op[first:stop] = op
+        self._a[first:stop] = a
+        self._b[first:stop] = b
+        self._c[first:stop] = c
+        self._size = stop
+        return np.arange(first, stop, dtype=np.int32)
 
     def emit(self, op: Op, a: Ids, b: Ids = 0, c: Ids = 0) -> Ids:
         """Emit without folding. Operands broadcast to the largest shape; plain slots hold plain ints."""
         if isinstance(a, int) and isinstance(b, int) and isinstance(c, int):
             return self._emit_scalar(op, a, b, c)
-        shape = np.broadcast_shapes(np.shape(a), np.shape(b), np.shape(c))
+        shape = _common_shape(a, b, c)
+        if len(shape) == 1:
+            return self._emit_column(op, shape[0], a, b, c)
         flat = tuple(x if isinstance(x, int) else (x if x.shape == shape else np.broadcast_to(x, shape)).ravel() for x in (a, b, c))
-        count = 1
-        for extent in shape:
-            count *= extent
-        return self._emit_column(op, count, *flat).reshape(shape)
+        return self._emit_column(op, math.prod(shape), *flat).reshape(shape)
 
     # --- records --------------------------------------------------------------------------------
 
@@ -629,17 +628,27 @@ class Arena:
         return self.emit(Op.OPAQUE, a, b, self.opaque_names.index(name))
 
 
+def _common_shape(a: Ids, b: Ids, c: Ids) -> tuple[int, ...]:
+    """The shape that operands broadcast to; the common case is arrays of one shape."""
+    shape: tuple[int, ...] | None = None
+    for x in (a, b, c):
+        if not isinstance(x, int):
+            if shape is None:
+                shape = x.shape
+            elif x.shape != shape:
+                return np.broadcast_shapes(np.shape(a), np.shape(b), np.shape(c))
+    return shape if shape is not None else ()
+
+
 def _has_const(ids: Ids) -> bool:
     """Whether a column holds an interned constant: as unsigned numbers these are the smallest ids."""
     if isinstance(ids, int):
         return 0 <= ids < CONST_CAP
-    return ids.size > 0 and int(ids.view(np.uint32).min()) < CONST_CAP
+    return ids.size > 0 and bool(np.minimum.reduce(ids.view(np.uint32), axis=None) < CONST_CAP)
 
 
 def mpz_root(value: "object") -> "int | None":
     """The integer square root of a perfect square, else None."""
-    import math
-
     n = int(value)  # type: ignore[call-overload]
     root = math.isqrt(n)
     return root if root * root == n else None
