@@ -88,17 +88,17 @@ class TensorArg:
         return 1 + sum((extent - 1) * stride for extent, stride in zip(self.shape, self.element_strides())) + self.extra_elements
 
     def index_of(self, flat: int) -> tuple[int, ...]:
-        """The multi-index of a storage index (the last one ``(flat,)`` if it is no element of a strided view)."""
-        rest, index = flat, []
-        order = sorted(range(len(self.shape)), key=lambda d: -self.element_strides()[d])
-        found = dict.fromkeys(range(len(self.shape)), 0)
-        for d in order:
-            stride = self.element_strides()[d]
-            if stride and self.shape[d] > 1:
-                found[d] = min(rest // stride, self.shape[d] - 1)
-                rest -= found[d] * stride
-        index = [found[d] for d in range(len(self.shape))]
-        return tuple(index) if rest == 0 else (flat,)
+        """The multi-index of a storage index. An element outside of a strided view gets an index beyond the view's extents
+        (column 96 of 96 columns), or ``(flat,)`` where no index reaches it."""
+        for inside in (True, False):
+            rest, found = flat, [0] * len(self.shape)
+            for stride, d in sorted(((stride, d) for d, stride in enumerate(self.element_strides())), key=lambda row: -row[0]):
+                if stride and (self.shape[d] > 1 or not inside):
+                    found[d] = min(rest // stride, self.shape[d] - 1) if inside else rest // stride
+                    rest -= found[d] * stride
+            if rest == 0:
+                return tuple(found)
+        return (flat,)
 
 
 @dataclass(frozen=True)

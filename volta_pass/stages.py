@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ptx_engine.findings import Finding
-from ptx_engine.launch import BoundLaunch, Footprint, Launch, bind
+from ptx_engine.launch import BoundLaunch, Footprint, Launch, Role, TensorArg, bind
 from ptx_engine.terms.arena import Arena
 from ptx_engine.verdict import Verdict
 from volta_pass.cta_sample import choose_ctas
@@ -106,11 +106,22 @@ class Stages:
         return self.function(reference, constants)
 
     def decide(self, reference: Mapping[str, Footprint], candidate: Mapping[str, Footprint]) -> Verdict:
-        """Compare two sides' outputs. Raises PtxError."""
-        from ptx_engine.decide import decide
+        """Compare two sides' outputs; auxiliary tensors (Triton's scratch) are left out. Raises PtxError."""
+        from ptx_engine.decide import Budget, Mode, decide
 
+        seconds = self.seconds_left()
+        budget = Budget(seed=self.options.seed) if seconds is None else Budget(seconds=seconds, seed=self.options.seed)
+        auxiliary = [arg.name for arg in self.launch.args if isinstance(arg, TensorArg) and arg.role is Role.AUX]
         with self.timed("decide"):
-            return decide(self.arena, dict(reference), dict(candidate), launch=self.bound)
+            return decide(
+                self.arena,
+                dict(reference),
+                dict(candidate),
+                launch=self.bound,
+                auxiliary=auxiliary,
+                budget=budget,
+                mode=Mode(self.options.decide),
+            )
 
 
 def restrict(reference: Mapping[str, Footprint], candidate: Mapping[str, Footprint]) -> tuple[dict[str, Footprint], dict[str, Footprint]]:
