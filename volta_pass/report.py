@@ -18,8 +18,8 @@ from rich.table import Table
 from rich.text import Text
 
 from ptx_engine.verdict import Status
-from volta_pass.diagnostics.paint import printable, wants_color
 from volta_pass.kernel_report import KernelReport
+from volta_pass.terminal import printable, wants_color
 
 #: the version of the JSON file's layout
 FORMAT = 1

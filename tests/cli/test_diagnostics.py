@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 from ptx_engine.findings import Finding, Severity, Site
 from ptx_engine.launch import TensorArg
 from ptx_engine.verdict import Explanation, Method, OutputVerdict, Status, Verdict, Witness
-from volta_pass.diagnostics import printable, render, wants_color
+from volta_pass.diagnostics import render
 from volta_pass.diagnostics.region import describe_region, draw_map, flat_indices
 from volta_pass.kernel_report import OWN_SOURCE, REFERENCE, Blame, Comparison, KernelReport
 from volta_pass.report import exit_table, report_document, worst_status, write_json
+from volta_pass.terminal import printable, wants_color
 
 A = TensorArg("A", "f16", (64, 96), strides=(128, 1))
 C = TensorArg("C", "f16", (64, 64))

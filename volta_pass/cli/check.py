@@ -7,10 +7,11 @@ import json
 import sys
 
 from volta_pass.check import CheckOptions, check_spec
-from volta_pass.diagnostics import render, wants_color
+from volta_pass.diagnostics import render
 from volta_pass.kernel_report import KernelReport
 from volta_pass.report import EXIT_CODES, summary_line
 from volta_pass.spec import read_spec
+from volta_pass.terminal import wants_color
 
 
 def command(args: argparse.Namespace) -> int:

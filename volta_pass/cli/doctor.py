@@ -7,9 +7,8 @@ import json
 import sys
 from dataclasses import asdict
 
-from volta_pass.diagnostics import printable, wants_color
-from volta_pass.diagnostics.paint import Painter
 from volta_pass.doctor import examine
+from volta_pass.terminal import Painter, printable, wants_color
 
 _MARKS = {"ok": "good", "note": "note", "problem": "error"}
 

@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 
 from ptx_engine.errors import BudgetError, InternalError, NotStructuredError, PtxError, UnsupportedError
 from volta_pass.cli.arguments import build_parser
-from volta_pass.diagnostics.paint import printable
 from volta_pass.environment import environment_errors, environment_warnings
+from volta_pass.terminal import printable
 
 BAD_INPUT, UNKNOWN, UNSUPPORTED, DEFECT, INTERRUPTED = 2, 3, 4, 70, 130
 

@@ -50,7 +50,7 @@ def child_environment(args: argparse.Namespace, report: Path) -> dict[str, str]:
 def run_program(program: str, arguments: list[str], environ: dict[str, str], *, module: bool = False) -> int:
     """Run a Python program under the hook and wait; its exit code (128 + n where signal n ended it)."""
     kind = "module" if module else "file"
-    process = subprocess.run([sys.executable, "-m", "volta_pass.cli.program", kind, program, *arguments], env=environ, check=False)
+    process = subprocess.run([sys.executable, "-m", "volta_hooks.program", kind, program, *arguments], env=environ, check=False)
     return process.returncode if process.returncode >= 0 else 128 - process.returncode
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from ptx_engine.findings import Finding, Severity, Site
 from volta_pass.diagnostics.header import labelled, title
 from volta_pass.diagnostics.hints import finding_hint
-from volta_pass.diagnostics.paint import Painter, printable
 from volta_pass.diagnostics.source import excerpt, shown_place
+from volta_pass.terminal import Painter, printable
 
 
 def render_finding(finding: Finding, paint: Painter, kernel: str, ptx_name: str = "") -> list[str]:

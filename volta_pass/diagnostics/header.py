@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import textwrap
 
-from volta_pass.diagnostics.paint import Painter
+from volta_pass.terminal import Painter
 
 #: columns of a diagnostic; tags are set flush right here
 WIDTH = 100

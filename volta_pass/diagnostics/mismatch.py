@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from ptx_engine.launch import TensorArg
 from ptx_engine.verdict import Explanation, OutputVerdict, Status, Witness
 from volta_pass.diagnostics.header import labelled
-from volta_pass.diagnostics.paint import Painter, printable
 from volta_pass.diagnostics.region import describe_region, draw_map
+from volta_pass.terminal import Painter, printable
 
 _SHOWN_INPUTS = 6
 _SHOWN_TERMS = 4

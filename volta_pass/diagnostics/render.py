@@ -8,9 +8,9 @@ from volta_pass.diagnostics.findings import render_finding
 from volta_pass.diagnostics.header import labelled, title
 from volta_pass.diagnostics.hints import explanation_hint
 from volta_pass.diagnostics.mismatch import render_output
-from volta_pass.diagnostics.paint import Painter, printable
 from volta_pass.diagnostics.source import excerpt
 from volta_pass.kernel_report import OWN_SOURCE, Comparison, KernelReport
+from volta_pass.terminal import Painter, printable
 
 #: groups of findings printed in full; the others are counted (all are in the JSON)
 _SHOWN_FINDINGS = 8

@@ -6,7 +6,7 @@ import functools
 import os
 import re
 
-from volta_pass.diagnostics.paint import Painter, printable
+from volta_pass.terminal import Painter, printable
 
 _PLACE = re.compile(r"^(?P<file>.+?):(?P<line>\d+)(?::(?P<col>\d+))?$")
 _MAX_BYTES = 4 << 20

@@ -1,4 +1,4 @@
-"""The child of ``volta-pass run``: ``python -m volta_pass.cli.program file|module PROGRAM ...`` runs it under the hook.
+"""The child of ``volta-pass run``: ``python -m volta_hooks.program file|module PROGRAM ...`` runs it under the hook.
 
 The hook is installed here too, for installations whose ``.pth`` file is not active (a source tree on PYTHONPATH).
 """
@@ -9,11 +9,11 @@ import os
 import runpy
 import sys
 
+from volta_hooks import autoload
+
 
 def run(argv: list[str]) -> None:
     """Run the program as Python itself would: ``sys.argv``, ``sys.path[0]`` and ``__main__`` are its own."""
-    from volta_hooks import autoload
-
     kind, program, *_ = argv
     autoload.install()
     sys.argv = argv[1:]
