@@ -161,7 +161,7 @@ class OrderChecker:
     ) -> None:
         """``cp.async``: an agent writes ``nbytes`` of shared memory and reads ``global_bytes`` (the same, by default) of global memory.
         ``reads`` masks the threads whose source is read at all (src-size 0 reads nothing)."""
-        group = self._copies.issue()
+        group = self._copies.issue(self._tick(), threads)
         self._access(Space.SHARED, WRITE | ASYNC, instruction, threads, shared_addresses, nbytes, None, group)
         if reads is not None and not reads.all():
             threads = threads[reads]
@@ -253,16 +253,16 @@ class OrderChecker:
 
     def acquire(self, key: int | np.ndarray, threads: np.ndarray) -> None:
         """Threads acquire all that was released to the object so far."""
-        self._edge(key, threads, release=False)
+        self._edge(key, threads)
 
     def async_release(self, key: int | np.ndarray, threads: np.ndarray) -> None:
         """``cp.async.mbarrier.arrive``: the threads' copies issued so far are complete for whoever acquires the object."""
-        self._edge(key, threads, release=True, agent=True)
+        self._edge(key, threads, release=True, issued=self._copies.last_issue(threads))
 
-    def _edge(self, key: int | np.ndarray, threads: np.ndarray, *, release: bool, agent: bool = False) -> None:
+    def _edge(self, key: int | np.ndarray, threads: np.ndarray, *, release: bool = False, issued: np.ndarray | None = None) -> None:
         self._beyond_barriers = True
         keys = np.broadcast_to(np.asarray(key, np.int64), threads.shape)
-        self._events.append(Edge(self._tick(), self._batch, threads, keys, release, agent))
+        self._events.append(Edge(self._tick(), self._batch, threads, keys, release, issued))
 
     def fence(self, instruction: int, threads: np.ndarray, scope: Scope) -> None:
         """``fence.acq_rel``, ``fence.sc``, ``membar``"""

@@ -54,14 +54,15 @@ class Reset:
 
 @dataclass(slots=True)
 class Edge:
-    """Release to (or acquire from) an object of the CTA; ``agent``: asynchronous copies so far are released, not the thread."""
+    """Release to (or acquire from) an object of the CTA. With ``issued`` the threads' agents release, when the copies so far are
+    complete: those copies, and what preceded the issue of the latest one (at ``issued``)."""
 
     seq: int
     batch: Batch
     threads: np.ndarray
     keys: np.ndarray
     release: bool
-    agent: bool = False
+    issued: np.ndarray | None = None
 
 
 @dataclass(slots=True)
@@ -220,15 +221,22 @@ class Clocks:
             self._arrivals.setdefault((thread // self._n, event.barrier_id), []).append(self._snapshot(thread, event.seq))
 
     def _edge(self, event: Edge) -> None:
-        for thread, key in zip(event.batch.grid_threads(event.threads).tolist(), event.keys.tolist()):
+        for i, (thread, key) in enumerate(zip(event.batch.grid_threads(event.threads).tolist(), event.keys.tolist())):
             place = (thread // self._n, key)
             held = self._objects.get(place, {})
-            if event.agent:
-                self._objects[place] = self._with_own(held, [thread], event.seq, agent=True)
+            if event.issued is not None:
+                self._objects[place] = joined([held, self._agent(thread, event.seq, int(event.issued[i]))])
             elif event.release:
                 self._objects[place] = joined([held, self._snapshot(thread, event.seq)])
             else:
                 self._set(thread, event.seq, joined([self._now.get(thread, {}), held]))
+
+    def _agent(self, thread: int, seq: int, issued: int) -> Clock:
+        """What a thread's copies release once those issued before ``seq`` are complete."""
+        if issued < 0:
+            return {}
+        at_issue = self._with_own(self._at(thread, issued), [thread], issued)
+        return self._with_own(at_issue, [thread], seq, agent=True)
 
     def _fence(self, event: Fence) -> None:
         for thread in event.batch.grid_threads(event.threads).tolist():

@@ -23,13 +23,24 @@ class AsyncCopies:
         self._done = np.zeros(batch.threads, np.int32)
         self._current: IssueGroup | None = None
         self._open: list[IssueGroup] = []
+        self._issued: list[tuple[int, np.ndarray]] = []
 
-    def issue(self) -> IssueGroup:
+    def issue(self, seq: int, threads: np.ndarray) -> IssueGroup:
         """The group under which a copy issued now is kept."""
+        self._issued.append((seq, threads))
         if self._current is None:
             self._current = IssueGroup(self._committed)
             self._open.append(self._current)
         return self._current
+
+    def last_issue(self, threads: np.ndarray) -> np.ndarray:
+        """When each thread issued its latest copy; -1 if it has issued none."""
+        last = np.full(self._threads, -1, np.int64)
+        for seq, issuing in reversed(self._issued):
+            last[issuing] = np.maximum(last[issuing], seq)
+            if (last[threads] >= 0).all():
+                break
+        return np.asarray(last[threads])
 
     def commit(self, threads: np.ndarray) -> None:
         if len(threads) == self._threads:
