@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ptx_engine.terms.arena import Arena
+from ptx_engine.terms.ops import Op
 from volta_pass.references.ttir_values import operand_ids
 
 
@@ -28,7 +29,7 @@ def same_term(arena: Arena, first: int, second: int, limit: int = 20000) -> bool
     return True
 
 
-def _plain(node: tuple) -> tuple[int, ...]:
+def _plain(node: tuple[Op, int, int, int]) -> tuple[int, ...]:
     """The operand slots of a node that hold plain ints rather than ids."""
     op, a, b, c = node
     return {"CONST": (a,), "WRAP": (b,), "FIELD": (b, c), "OPAQUE": (c,)}.get(op.name, ())

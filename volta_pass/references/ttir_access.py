@@ -136,4 +136,3 @@ def _combined(arena: Arena, combine: Op, operands: np.ndarray) -> np.ndarray:
 
 
 refuse("tt.atomic_cas", "compare-and-swap depends on the schedule of programs")
-

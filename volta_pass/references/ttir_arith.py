@@ -15,7 +15,14 @@ from volta_pass.references.ttir_int import exact_ids, unsigned
 from volta_pass.references.ttir_registry import OpInfo, Run, operation
 from volta_pass.references.ttir_types import TtirType
 from volta_pass.references.ttir_values import (
-    Sym, Value, concrete, emitted, id_operand, int_ids, unify, wrapped,
+    Sym,
+    Value,
+    concrete,
+    emitted,
+    id_operand,
+    int_ids,
+    unify,
+    wrapped,
 )  # fmt: skip
 
 
@@ -224,5 +231,3 @@ def pointer_cast(op: OpInfo) -> Run:
         frame.regs[result] = value if isinstance(value, Sym) else value.astype(kind.dtype)
 
     return run
-
-

@@ -16,7 +16,7 @@ from ptx_engine.terms.ops import Op
 from volta_pass.references.ttir_frame import Frame
 from volta_pass.references.ttir_ring import plain_ids, trailing_zeros
 from volta_pass.references.ttir_types import TtirType
-from volta_pass.references.ttir_values import Sym, Value, concrete, emitted, id_operand, int_ids, wrapped
+from volta_pass.references.ttir_values import Sym, Value, concrete, emitted, id_operand, int_ids, type_range, wrapped
 
 
 def symbolic_bits(op: Op) -> Callable[[Frame, TtirType, Value, Value], Value]:
@@ -112,8 +112,8 @@ def _disjoint(op: Op, arena: Arena, kind: TtirType, a: Value, b: Value) -> Value
         if numbers is not None and numbers[0] >= 0 and numbers[1] < 1 << above and not _is_bits(high) and not _is_bits(low):
             ids = arena.add(id_operand(int_ids(high, arena)), id_operand(int_ids(low, arena)))
             tops = _bounds(high)
-            low_high = (None, None) if tops is None else (tops[0] + numbers[0], tops[1] + numbers[1])
-            return Sym(emitted(ids, kind.rank), *low_high, zeros=min(above, trailing_zeros(low)))
+            lo, hi = (None, None) if tops is None else (tops[0] + numbers[0], tops[1] + numbers[1])
+            return Sym(emitted(ids, kind.rank), lo, hi, zeros=min(above, trailing_zeros(low)))
     return None
 
 
@@ -151,8 +151,8 @@ def symbolic_shift(op: Op, signed: bool) -> Callable[[Frame, TtirType, Value, Va
         if op is Op.SHL:
             ids = arena.mul(id_operand(plain_ids(a, kind.width, arena)), arena.rational(1 << amount))
             limits = _bounds(a)
-            scaled = (None, None) if limits is None else (limits[0] << amount, limits[1] << amount)
-            return Sym(emitted(ids, kind.rank), *scaled, zeros=min(kind.width, trailing_zeros(a) + amount))
+            lo, hi = (None, None) if limits is None else (limits[0] << amount, limits[1] << amount)
+            return Sym(emitted(ids, kind.rank), lo, hi, zeros=min(kind.width, trailing_zeros(a) + amount))
         assert isinstance(a, Sym)
         return _right(arena, kind, a, amount, signed)
 
@@ -168,15 +168,15 @@ def _right(arena: Arena, kind: TtirType, a: Sym, amount: int, signed: bool) -> V
         return Sym(ids, 0, top, shifted=(base, amount))
     exact = wrapped(a, kind.width, True, arena)
     ids = np.asarray(arena.emit(Op.SHR, exact.ids, arena.rational(amount)))
-    low, high = exact.lo, exact.hi
-    limits = (None, None) if low is None or high is None else (low >> amount, high >> amount)
-    return Sym(ids, *limits, shifted=(base, amount))
+    lo, hi = (None, None) if exact.lo is None or exact.hi is None else (exact.lo >> amount, exact.hi >> amount)
+    return Sym(ids, lo, hi, shifted=(base, amount))
 
 
 def _general_shift(op: Op, frame: Frame, kind: TtirType, a: Value, b: Value, signed: bool) -> Value:
     arena = frame.arena
-    word = wrapped(a, kind.width, signed, arena).ids if isinstance(a, Sym) else arena.integers(a if signed else a.view(f"u{a.dtype.itemsize}"))
+    word = (
+        wrapped(a, kind.width, signed, arena).ids if isinstance(a, Sym) else arena.integers(a if signed else a.view(f"u{a.dtype.itemsize}"))
+    )
     amount = wrapped(b, kind.width, False, arena).ids if isinstance(b, Sym) else int_ids(b, arena)
-    limits = (-(1 << kind.width - 1), (1 << kind.width - 1) - 1) if signed else (0, (1 << kind.width) - 1)
     ids = np.asarray(arena.emit(op, word, amount))
-    return wrapped(Sym(ids), kind.width, signed, arena) if op is Op.SHL else Sym(ids, *limits)
+    return wrapped(Sym(ids), kind.width, signed, arena) if op is Op.SHL else Sym(ids, *type_range(kind.width, signed))

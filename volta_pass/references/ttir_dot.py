@@ -55,4 +55,3 @@ def _bounded(ids: np.ndarray, a: Value, b: Value, c: Value, kinds: tuple[TtirTyp
 
 
 refuse("tt.dot_scaled", "block-scaled formats have no semantics here")
-

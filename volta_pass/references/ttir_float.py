@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 from gmpy2 import mpq
@@ -46,7 +47,7 @@ def _round(arena: Arena, a: Ids) -> Ids:
     return arena.unary(Op.TRUNC, arena.add(a, signed))
 
 
-def _sigmoid_tan(arena: Arena, a: Ids) -> Ids:
+def _tan(arena: Arena, a: Ids) -> Ids:
     return arena.div(arena.unary(Op.SIN, a), arena.unary(Op.COS, a))
 
 
@@ -60,16 +61,21 @@ def _copysign(arena: Arena, a: Ids, b: Ids) -> Ids:
     return arena.select(arena.compare(Op.LT, b, 0), arena.neg(size), size)
 
 
-def _propagating(pick: str) -> FloatOp:
+def _propagating(pick: FloatOp) -> FloatOp:
     """maximumf and minimumf: a NaN operand is the result, unlike maxnumf and minnumf."""
 
     def run(arena: Arena, a: Ids, b: Ids) -> Ids:
-        result = getattr(arena, pick)(a, b)
+        result = pick(arena, a, b)
         if _holds_nan(a) or _holds_nan(b):
-            return np.where((np.asarray(a) == NAN) | (np.asarray(b) == NAN), np.int32(NAN), result)
+            return _plain(np.where((np.asarray(a) == NAN) | (np.asarray(b) == NAN), np.int32(NAN), result))
         return result
 
     return run
+
+
+def _plain(ids: np.ndarray) -> Ids:
+    """An array without axes as the int that it is."""
+    return int(ids) if ids.ndim == 0 else ids
 
 
 def _holds_nan(ids: Ids) -> bool:
@@ -106,7 +112,7 @@ FUNCTIONS: dict[str, FloatOp] = {
     "rcp": lambda arena, a: arena.div(TRUE, a),
     "sin": unary(Op.SIN),
     "cos": unary(Op.COS),
-    "tan": _sigmoid_tan,
+    "tan": _tan,
     "tanh": unary(Op.TANH),
     "erf": unary(Op.ERF),
     "erfc": lambda arena, a: arena.sub(TRUE, arena.unary(Op.ERF, a)),
@@ -120,8 +126,8 @@ FUNCTIONS: dict[str, FloatOp] = {
     "copysign": _copysign,
     "max": _maximum,
     "min": _minimum,
-    "max_nan": _propagating("maximum"),
-    "min_nan": _propagating("minimum"),
+    "max_nan": _propagating(_maximum),
+    "min_nan": _propagating(_minimum),
     "log2e": lambda arena: arena.const(Const(mpq(1), log2e=1)),
 }
 
@@ -150,7 +156,7 @@ def apply(function: FloatOp, op: OpInfo) -> Run:
 
 def _register_rows() -> None:
     for name, function in _ROWS.items():
-        operation(name)(lambda op, fn=FUNCTIONS[function]: apply(fn, op))
+        operation(name)(partial(apply, FUNCTIONS[function]))
 
 
 _register_rows()
@@ -164,12 +170,12 @@ def clampf(op: OpInfo) -> Run:
 
 
 #: largest finite value of formats to which a conversion saturates
-_SATURATION = {"e4m3": 448}
+_SATURATION = {"e4m3": 448, "e5m2": 57344}
 
 
 @operation("arith.truncf", "arith.extf", "tt.fp_to_fp")
 def convert_float(op: OpInfo) -> Run:
-    """Float to float: the identity over the reals; to e4m3, which has no infinity, a clamp to its largest finite value."""
+    """Float to float: the identity over the reals; to the 8-bit formats a clamp to the largest finite value."""
     source, result = op.operands[0], op.result
     top = _SATURATION.get(op.kind.fmt) if op.kind.fmt != op.operand_types[0].fmt else None
     if top is None:
@@ -197,8 +203,7 @@ def _compare(op: Op, swap: bool = False) -> FloatOp:
         result = arena.compare(op, b, a) if swap else arena.compare(op, a, b)
         equal = (np.asarray(a) == np.asarray(b)) & (np.asarray(a) != NAN) & (np.asarray(a) != UNDEF)
         if equal.any():
-            folded = np.where(equal, np.int32(same), result)
-            return int(folded) if folded.ndim == 0 else folded
+            return _plain(np.where(equal, np.int32(same), result))
         return result
 
     return run
@@ -206,8 +211,7 @@ def _compare(op: Op, swap: bool = False) -> FloatOp:
 
 def _unordered(arena: Arena, a: Ids, b: Ids) -> Ids:
     """True where an operand is NaN: over the reals, only the constant."""
-    nan = ((np.asarray(a) == NAN) | (np.asarray(b) == NAN)).astype(np.int32)
-    return int(nan) if nan.ndim == 0 else nan
+    return _plain(((np.asarray(a) == NAN) | (np.asarray(b) == NAN)).astype(np.int32))
 
 
 _LT, _LE, _GT, _GE = _compare(Op.LT), _compare(Op.LE), _compare(Op.LT, swap=True), _compare(Op.LE, swap=True)

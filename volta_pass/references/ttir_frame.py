@@ -77,9 +77,7 @@ class Frame:
 
     def merged(self, parts: Sequence[tuple[np.ndarray, Sequence[Value]]], kinds: Sequence[TtirType]) -> list[Value]:
         """Results of groups of programs put together again."""
-        return [
-            merge([(chosen, values[i]) for chosen, values in parts], self.programs, kind, self.arena) for i, kind in enumerate(kinds)
-        ]
+        return [merge([(chosen, values[i]) for chosen, values in parts], self.programs, kind, self.arena) for i, kind in enumerate(kinds)]
 
 
 def run_block(frame: Frame, block: "Block") -> None:

@@ -7,6 +7,7 @@ which MLIR leaves undefined, give 0 (the sign for an arithmetic right shift).
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
@@ -116,7 +117,7 @@ def _binary(op: OpInfo, fn: IntOp, symbolic: SymbolicOp) -> Run:
 
 def _register_binary() -> None:
     for name, (fn, symbolic) in _BINARY.items():
-        operation(name)(lambda op, fn=fn, symbolic=symbolic: _binary(op, fn, symbolic))
+        operation(name)(partial(_binary, fn=fn, symbolic=symbolic))
 
 
 _register_binary()
@@ -186,7 +187,7 @@ def _leading_zeros(x: np.ndarray) -> np.ndarray:
     for _ in range(width):
         count -= rest != 0
         rest >>= np.uint64(1)
-    return count.astype(x.dtype)
+    return np.asarray(count.astype(x.dtype))
 
 
 def _trailing_zeros(x: np.ndarray) -> np.ndarray:
@@ -212,23 +213,24 @@ def _concrete_unary(op: OpInfo, fn: Callable[[np.ndarray], np.ndarray]) -> Run:
 
 
 for _name, _fn in {"math.ctlz": _leading_zeros, "math.cttz": _trailing_zeros, "math.ctpop": _ones}.items():
-    operation(_name)(lambda op, fn=_fn: _concrete_unary(op, fn))
+    operation(_name)(partial(_concrete_unary, fn=_fn))
 
 
 def _high_product(a: np.ndarray, b: np.ndarray, signed: bool) -> np.ndarray:
     """The upper half of the double-width product."""
     if a.dtype.itemsize <= 4:
         wide = (a.astype(np.int64) * b.astype(np.int64)) if signed else (unsigned(a).astype(np.uint64) * unsigned(b).astype(np.uint64))
-        return (wide >> wide.dtype.type(8 * a.dtype.itemsize)).astype(a.dtype)
-    high = _unsigned_high64(a.view(np.uint64), b.view(np.uint64)).view(np.int64)
-    return high - np.where(a < 0, b, 0) - np.where(b < 0, a, 0) if signed else high
+        return np.asarray((wide >> wide.dtype.type(8 * a.dtype.itemsize)).astype(a.dtype))
+    high: np.ndarray = _unsigned_high64(a.view(np.uint64), b.view(np.uint64)).view(np.int64)
+    return np.asarray(high - np.where(a < 0, b, 0) - np.where(b < 0, a, 0)) if signed else high
 
 
 def _unsigned_high64(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     mask, half = np.uint64(0xFFFFFFFF), np.uint64(32)
     a0, a1, b0, b1 = a & mask, a >> half, b & mask, b >> half
     middle = a1 * b0 + (a0 * b0 >> half)
-    return a1 * b1 + (middle >> half) + ((a0 * b1 + (middle & mask)) >> half)
+    high: np.ndarray = a1 * b1 + (middle >> half) + ((a0 * b1 + (middle & mask)) >> half)
+    return high
 
 
 @operation("tt.mulhiui")

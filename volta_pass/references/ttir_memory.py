@@ -8,6 +8,8 @@ value and writes nothing. Integers are kept as signed or unsigned numbers as the
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
+from typing import Union
 
 import numpy as np
 
@@ -17,12 +19,14 @@ from ptx_engine.launch import BoundLaunch, Buffer, Footprint, Role
 from ptx_engine.terms.arena import UNDEF
 from volta_pass.references.contents import content_ids
 from volta_pass.references.finding_log import FindingLog
-from volta_pass.references.memory_format import from_memory, same_format, to_memory
+from volta_pass.references.memory_format import from_memory, to_memory
 from volta_pass.references.same_term import same_term
 from volta_pass.references.ttir_types import TtirType
-from volta_pass.references.ttir_values import Sym, Value, unify
+from volta_pass.references.ttir_values import Sym, Value, map_rows, rows, take_programs, unify
 
 NOBODY, SEVERAL = -1, -2
+#: the program of each lane; one int where a single program runs
+Numbers = Union[int, np.ndarray]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +60,7 @@ class Memory:
 
     # --- where lanes point ----------------------------------------------------------------------
 
-    def locate(self, addresses: np.ndarray, width: int, role: str, numbers: np.ndarray | int) -> list[Part]:
+    def locate(self, addresses: np.ndarray, width: int, role: str, numbers: Numbers) -> list[Part]:
         """Parts of a flat address column; lanes that hit nothing become findings and are in no part."""
         if addresses.size == 0:
             return []
@@ -67,7 +71,7 @@ class Memory:
             return [part] if part is not None else []
         return self._scattered(addresses, width, role, numbers)
 
-    def _scattered(self, addresses: np.ndarray, width: int, role: str, numbers: np.ndarray | int) -> list[Part]:
+    def _scattered(self, addresses: np.ndarray, width: int, role: str, numbers: Numbers) -> list[Part]:
         which = np.searchsorted(self._starts, addresses, "right") - 1
         inside = which >= 0
         inside &= addresses + width <= np.where(inside, self._ends[which] if len(self._ends) else 0, 0)
@@ -82,7 +86,7 @@ class Memory:
         return parts
 
     def _part(
-        self, buffer: Buffer, lanes: np.ndarray | None, addresses: np.ndarray, width: int, role: str, numbers: np.ndarray | int
+        self, buffer: Buffer, lanes: np.ndarray | None, addresses: np.ndarray, width: int, role: str, numbers: Numbers
     ) -> Part | None:
         if buffer.arg.element_bytes != width:
             raise UnsupportedError(
@@ -98,27 +102,27 @@ class Memory:
             offset >>= width.bit_length() - 1
         return Part(buffer, lanes, offset)
 
-    def _outside(self, addresses: np.ndarray, bad: np.ndarray, width: int, role: str, numbers: np.ndarray | int) -> None:
+    def _outside(self, addresses: np.ndarray, bad: np.ndarray, width: int, role: str, numbers: Numbers) -> None:
         address = int(addresses[bad[0]])
         buffer = self.bound.nearest(address)
-        number = int(numbers) if isinstance(numbers, int) else int(numbers[bad[0]])
+        number = _number_at(numbers, int(bad[0]))
         if buffer is None:
             self.log.add("out of bounds", f"{role} at an address outside of every tensor", role, self.arena.origin, number, count=len(bad))
             return
         offset = address - buffer.address
         element = offset // width
         what = f"{buffer.arg.name}[{element}] (flat index), the tensor has {buffer.arg.storage} elements"
-        self.log.add("out of bounds", f"{role} of {what}", role, self.arena.origin, number, buffer=buffer, offset_bytes=offset, count=len(bad))
+        self.log.add(
+            "out of bounds", f"{role} of {what}", role, self.arena.origin, number, buffer=buffer, offset_bytes=offset, count=len(bad)
+        )
 
     def _misaligned(
-        self, buffer: Buffer, offset: np.ndarray, bad: np.ndarray, lanes: np.ndarray | None, role: str, numbers: np.ndarray | int
+        self, buffer: Buffer, offset: np.ndarray, bad: np.ndarray, lanes: np.ndarray | None, role: str, numbers: Numbers
     ) -> None:
         lane = bad[0] if lanes is None else lanes[bad[0]]
-        number = int(numbers) if isinstance(numbers, int) else int(numbers[lane])
+        number = _number_at(numbers, int(lane))
         text = f"{role} of {buffer.arg.name} at byte {int(offset[bad[0]])}, no multiple of {buffer.arg.element_bytes}"
-        self.log.add(
-            "misaligned", text, role, self.arena.origin, number, buffer=buffer, offset_bytes=int(offset[bad[0]]), count=len(bad)
-        )
+        self.log.add("misaligned", text, role, self.arena.origin, number, buffer=buffer, offset_bytes=int(offset[bad[0]]), count=len(bad))
 
     # --- loads ----------------------------------------------------------------------------------
 
@@ -136,7 +140,7 @@ class Memory:
     def _load_masked(self, addresses: np.ndarray, kind: TtirType, mask: np.ndarray, other: Value | None, numbers: np.ndarray) -> Value:
         if other is None:
             other = Sym(np.full((1,) * addresses.ndim, UNDEF, np.int32)) if kind.is_float else np.zeros((1,) * addresses.ndim, kind.dtype)
-        shape = np.broadcast_shapes(addresses.shape, mask.shape, (other.ids if isinstance(other, Sym) else other).shape)
+        shape = np.broadcast_shapes(addresses.shape, mask.shape, rows(other).shape)
         lanes = np.flatnonzero(np.broadcast_to(mask, shape))
         if not lanes.size:
             return other
@@ -148,34 +152,34 @@ class Memory:
         return remake(result)
 
     @staticmethod
-    def _lane_numbers(shape: tuple[int, ...], numbers: np.ndarray, lanes: np.ndarray | None) -> np.ndarray | int:
+    def _lane_numbers(shape: tuple[int, ...], numbers: np.ndarray, lanes: np.ndarray | None) -> Numbers:
         """The program number of each lane; one int where there is one program."""
         if len(numbers) == 1 or shape[0] == 1:
             return int(numbers[0])
         whole = np.broadcast_to(numbers.reshape(-1, *(1,) * (len(shape) - 1)), shape).reshape(-1)
         return whole if lanes is None else whole[lanes]
 
-    def _load_lanes(self, addresses: np.ndarray, kind: TtirType, numbers: np.ndarray | int) -> Value:
+    def _load_lanes(self, addresses: np.ndarray, kind: TtirType, numbers: Numbers) -> Value:
         parts = self.locate(addresses, kind.element_bytes, "load", numbers)
         if len(parts) == 1 and parts[0].lanes is None:
             return self._read(parts[0], kind, numbers)
         undefined: list[Value] = [Sym(np.full(addresses.size, UNDEF, np.int32))]
         if sum(part.index.size for part in parts) == addresses.size:
             undefined = []
-        values = [self._read(part, kind, _picked(numbers, part.lanes)) for part in parts]
+        values = [self._read(part, kind, _numbers_at(numbers, part.lanes)) for part in parts]
         arrays, remake = unify(values + undefined, kind, self.arena)
         result = arrays[-1] if undefined else np.empty(addresses.size, arrays[0].dtype)
         for part, array in zip(parts, arrays):
             result[slice(None) if part.lanes is None else part.lanes] = array
         return remake(result)
 
-    def _read(self, part: Part, kind: TtirType, numbers: np.ndarray | int) -> Value:
+    def _read(self, part: Part, kind: TtirType, numbers: Numbers) -> Value:
         """One buffer's elements: the program's own stores, else inputs or concrete contents."""
         buffer, index = part.buffer, part.index
         overlay = self.overlays.get(buffer.number)
         contents = buffer.arg.contents
         if overlay is None and not isinstance(contents, str) and not kind.is_float and not buffer.arg.is_float:
-            return np.asarray(contents).reshape(-1)[index].astype(kind.dtype)
+            return np.asarray(np.asarray(contents).reshape(-1)[index].astype(kind.dtype))
         ids = self._initial(buffer, index)
         if overlay is not None:
             ids = self._with_stores(overlay, buffer, index, ids, numbers)
@@ -188,11 +192,9 @@ class Memory:
             return np.full(index.shape, UNDEF, np.int32)
         if buffer.number not in self._contents:
             self._contents[buffer.number] = content_ids(buffer.arg, self.arena)
-        return self._contents[buffer.number][index]
+        return np.asarray(self._contents[buffer.number][index])
 
-    def _with_stores(
-        self, overlay: Overlay, buffer: Buffer, index: np.ndarray, initial: np.ndarray, numbers: np.ndarray | int
-    ) -> np.ndarray:
+    def _with_stores(self, overlay: Overlay, buffer: Buffer, index: np.ndarray, initial: np.ndarray, numbers: Numbers) -> np.ndarray:
         writer = overlay.writer[index]
         ids = np.where(writer == NOBODY, initial, overlay.ids[index])
         foreign = (writer != NOBODY) & (writer != numbers)
@@ -202,8 +204,10 @@ class Memory:
             other = self._who(int(writer[lane]))
             text = f"load of {buffer.arg.name}, an element that {other} writes: nothing orders the two programs"
             offset = int(index[lane]) * buffer.arg.element_bytes
-            number = int(_picked(numbers, lane))
-            self.log.add("race between programs", text, "load", self.arena.origin, number, buffer=buffer, offset_bytes=offset, count=len(bad))
+            number = _number_at(numbers, lane)
+            self.log.add(
+                "race between programs", text, "load", self.arena.origin, number, buffer=buffer, offset_bytes=offset, count=len(bad)
+            )
             ids[bad] = UNDEF
         return ids
 
@@ -221,8 +225,7 @@ class Memory:
         self, addresses: np.ndarray, value: Value, kind: TtirType, mask: np.ndarray | None, numbers: np.ndarray, role: str
     ) -> "list[tuple[Part, Value, np.ndarray]]":
         """Per buffer: the lanes to write, the values there, and the program of each lane."""
-        array = value.ids if isinstance(value, Sym) else value
-        shape = np.broadcast_shapes(addresses.shape, array.shape, (len(numbers), *(1,) * (addresses.ndim - 1)))
+        shape = np.broadcast_shapes(addresses.shape, rows(value).shape, (len(numbers), *(1,) * (addresses.ndim - 1)))
         if mask is not None:
             shape = np.broadcast_shapes(shape, mask.shape)
         lanes = None if mask is None or mask.all() else np.flatnonzero(np.broadcast_to(mask, shape))
@@ -231,7 +234,9 @@ class Memory:
         result = []
         for part in self.locate(flat, kind.element_bytes, role, who):
             self._check_role(part, who, role)
-            chosen = _mapped(value, lambda x, part=part: _picked(_lanes_of(x, shape, lanes), part.lanes))
+            chosen = map_rows(value, partial(_lanes_of, shape=shape, lanes=lanes))
+            if part.lanes is not None:
+                chosen = take_programs(chosen, part.lanes) if len(flat) > 1 else chosen
             result.append((part, chosen, _picked(who, part.lanes)))
         return result
 
@@ -285,14 +290,22 @@ class Memory:
         text = f"store to {name}, an element that {other} writes too" + ("" if severity is Severity.NOTE else " with another value")
         offset = int(part.index[lane]) * part.buffer.arg.element_bytes
         self.log.add(
-            kind, text, "store", self.arena.origin, int(who[lane]), buffer=part.buffer, offset_bytes=offset, severity=severity, count=len(bad)
+            kind,
+            text,
+            "store",
+            self.arena.origin,
+            int(who[lane]),
+            buffer=part.buffer,
+            offset_bytes=offset,
+            severity=severity,
+            count=len(bad),
         )
 
     def current(self, part: Part) -> np.ndarray:
         """The ids at a part's elements now, whoever wrote them (for atomics)."""
         overlay = self.overlay(part.buffer)
         written = overlay.writer[part.index] != NOBODY
-        return np.where(written, overlay.ids[part.index], self._initial(part.buffer, part.index))
+        return np.where(written, overlay.ids[part.index], self._initial(part.buffer, part.index)).astype(np.int32)
 
     def footprints(self) -> dict[str, Footprint]:
         """What was written, per tensor name."""
@@ -306,11 +319,7 @@ class Memory:
 
 
 def _reshaped(value: Value, shape: tuple[int, ...]) -> Value:
-    return _mapped(value, lambda x: x.reshape(shape))
-
-
-def _mapped(value: Value, fn) -> Value:  # type: ignore[no-untyped-def]
-    return Sym(fn(value.ids), value.lo, value.hi, value.bits, value.zeros) if isinstance(value, Sym) else fn(value)
+    return map_rows(value, lambda x: x.reshape(shape))
 
 
 def _lanes_of(array: np.ndarray, shape: tuple[int, ...], lanes: np.ndarray | None) -> np.ndarray:
@@ -318,9 +327,15 @@ def _lanes_of(array: np.ndarray, shape: tuple[int, ...], lanes: np.ndarray | Non
     return flat if lanes is None else flat[lanes]
 
 
-def _picked(array, lanes):  # type: ignore[no-untyped-def]
-    """Entries of a column at lanes; a uniform int or "all lanes" (None) stays as it is."""
-    return array if lanes is None or isinstance(array, int) else array[lanes]
+def _picked(array: np.ndarray, lanes: np.ndarray | None) -> np.ndarray:
+    """Entries of a column at lanes; None means all."""
+    return array if lanes is None else array[lanes]
 
 
-__all__ = ["NOBODY", "SEVERAL", "Memory", "Overlay", "Part", "same_format"]
+def _numbers_at(numbers: Numbers, lanes: np.ndarray | None) -> Numbers:
+    """Program numbers at lanes; one program stays one int."""
+    return numbers if isinstance(numbers, int) or lanes is None else numbers[lanes]
+
+
+def _number_at(numbers: Numbers, lane: int) -> int:
+    return numbers if isinstance(numbers, int) else int(numbers[lane])

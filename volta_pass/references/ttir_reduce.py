@@ -14,7 +14,7 @@ from ptx_engine.terms.ops import Op
 from volta_pass.references.ttir_frame import Frame, run_block
 from volta_pass.references.ttir_registry import Block, OpInfo, Run, operation
 from volta_pass.references.ttir_types import TtirType
-from volta_pass.references.ttir_values import Value, Sym, map_rows, rows, unify
+from volta_pass.references.ttir_values import Sym, Value, map_rows, rows, unify
 
 #: the body operation of a region -> the node it makes
 _NODES = {
@@ -46,10 +46,9 @@ def reduce(op: OpInfo) -> Run:
         columns = [_along(frame.get(r), kind, axis) for r, kind in zip(op.operands, op.operand_types)]
         while rows(columns[0]).shape[-1] > 1:
             count = rows(columns[0]).shape[-1]
-            pairs, rest = count // 2 * 2, [map_rows(v, lambda x: x[..., x.shape[-1] // 2 * 2 :]) for v in columns]
-            left = [map_rows(v, lambda x, n=pairs: x[..., 0:n:2]) for v in columns]
-            right = [map_rows(v, lambda x, n=pairs: x[..., 1:n:2]) for v in columns]
-            columns = apply_region(frame, block, left + right)
+            pairs = count // 2 * 2
+            rest = _cut(columns, slice(pairs, None))
+            columns = apply_region(frame, block, _cut(columns, slice(0, pairs, 2)) + _cut(columns, slice(1, pairs, 2)))
             if pairs != count:
                 columns = [_joined(frame, v, r, kind) for v, r, kind in zip(columns, rest, op.operand_types)]
         frame.assign(op.results, [map_rows(v, lambda x: x[..., 0]) for v in columns])
@@ -76,6 +75,11 @@ def _along(value: Value, kind: TtirType, axis: int) -> Value:
         return np.moveaxis(np.broadcast_to(x, shape), axis, -1)
 
     return map_rows(value, move)
+
+
+def _cut(columns: Sequence[Value], part: slice) -> list[Value]:
+    """A slice of the last axis of each column."""
+    return [map_rows(v, lambda x: x[..., part]) for v in columns]
 
 
 def _joined(frame: Frame, left: Value, right: Value, kind: TtirType) -> Value:
@@ -108,10 +112,8 @@ def scan(op: OpInfo) -> Run:
         columns = [map_rows(_along(frame.get(r), kind, axis), flip) for r, kind in zip(op.operands, op.operand_types)]
         length, distance = rows(columns[0]).shape[-1], 1
         while distance < length:
-            earlier = [map_rows(v, lambda x, d=distance: x[..., :-d]) for v in columns]
-            later = [map_rows(v, lambda x, d=distance: x[..., d:]) for v in columns]
-            head = [map_rows(v, lambda x, d=distance: x[..., :d]) for v in columns]
-            moved = apply_region(frame, block, earlier + later)
+            moved = apply_region(frame, block, _cut(columns, slice(None, -distance)) + _cut(columns, slice(distance, None)))
+            head = _cut(columns, slice(distance))
             columns = [_joined(frame, h, m, kind) for h, m, kind in zip(head, moved, op.operand_types)]
             distance *= 2
         frame.assign(op.results, [map_rows(v, lambda x: np.moveaxis(flip(x), -1, axis)) for v in columns])

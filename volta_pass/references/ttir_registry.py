@@ -118,7 +118,9 @@ class OpInfo:
     def attribute(self, name: str) -> Any:
         """An attribute by name, or None."""
         attributes = self._operation.attributes
-        return attributes[name] if name in attributes else None
+        if name not in attributes:
+            return None
+        return attributes[name]
 
     def integer(self, name: str, default: int | None = None) -> int:
         """An integer attribute. Raises UnsupportedError where it is absent and has no default."""
@@ -251,7 +253,7 @@ class Decoder:
         operands = [self.register(v) for v in op.operands]
         targets = [numbers[block] for block in op.successors] if len(op.successors) else []
         if op.name == "cf.br":
-            successors: tuple = ((targets[0], tuple(operands)),)
+            successors: tuple[tuple[int, tuple[int, ...]], ...] = ((targets[0], tuple(operands)),)
             operands = []
         elif op.name == "cf.cond_br":
             sizes = list(op.attributes["operandSegmentSizes"])

@@ -117,9 +117,13 @@ def symbolic_extreme(op: Op, signed: bool) -> Callable[[Frame, TtirType, Value, 
         exact = [_exact(frame, v, kind.width, signed) for v in (a, b)]
         x, y = (id_operand(v.ids if isinstance(v, Sym) else arena.integers(v)) for v in exact)
         ids = arena.maximum(x, y) if op is Op.MAX else arena.minimum(x, y)
-        pick = max if op is Op.MAX else min
-        pairs = [bounds(v) for v in exact]
-        low, high = (None if pairs[0][i] is None or pairs[1][i] is None else pick(pairs[0][i], pairs[1][i]) for i in (0, 1))
-        return Sym(emitted(ids, kind.rank), low, high)
+        (al, ah), (bl, bh) = (bounds(v) for v in exact)
+        return Sym(emitted(ids, kind.rank), _extreme_bound(op, al, bl), _extreme_bound(op, ah, bh))
 
     return run
+
+
+def _extreme_bound(op: Op, a: int | None, b: int | None) -> int | None:
+    if a is None or b is None:
+        return None
+    return max(a, b) if op is Op.MAX else min(a, b)

@@ -141,4 +141,3 @@ def scf_execute_region(op: OpInfo) -> Run:
         frame.assign(op.results, frame.values(region.block.end.operands))
 
     return run
-

@@ -113,7 +113,7 @@ def split(op: OpInfo) -> Run:
 
     def run(frame: Frame) -> None:
         value = frame.get(source)
-        frame.assign(op.results, [map_rows(value, lambda x, i=i: spread(x, shape)[..., i]) for i in (0, 1)])
+        frame.assign(op.results, [map_rows(value, lambda x: spread(x, shape)[..., 0]), map_rows(value, lambda x: spread(x, shape)[..., 1])])
 
     return run
 

@@ -101,7 +101,10 @@ def fold_wrap(number: int, width: int, signed: bool) -> int:
 def wrapped(value: Sym, width: int, signed: bool, arena: Arena) -> Sym:
     """The exact signed or unsigned number of a symbolic integer: an explicit WRAP unless its bounds make it the identity."""
     if value.bits:
-        return Sym(np.asarray(emitted(arena.opaque(f"bits of {value.bits}", id_operand(value.ids)), value.ids.ndim - 1)), *type_range(width, signed))
+        return Sym(
+            np.asarray(emitted(arena.opaque(f"bits of {value.bits}", id_operand(value.ids)), value.ids.ndim - 1)),
+            *type_range(width, signed),
+        )
     low, high = type_range(width, signed)
     if value.lo is not None and value.hi is not None and low <= value.lo and value.hi <= high:
         return value
@@ -195,9 +198,7 @@ def unify(values: Sequence[Value], kind: TtirType, arena: Arena) -> tuple[list[n
         return [rows(v) for v in values], lambda array: array
     bits = {v.bits if isinstance(v, Sym) else "" for v in values}
     if len(bits) > 1:
-        values = [
-            wrapped(v, kind.width, True, arena) if isinstance(v, Sym) and v.bits else v for v in values
-        ]
+        values = [wrapped(v, kind.width, True, arena) if isinstance(v, Sym) and v.bits else v for v in values]
         bits = {""}
     low, high = (None, None) if kind.is_float else union_bounds(values)
     tag = bits.pop()
