@@ -6,13 +6,16 @@ The engine and the references are imported when a stage runs, so that importing 
 from __future__ import annotations
 
 import time
+import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ptx_engine.errors import LaunchError, PtxError
 from ptx_engine.findings import Finding
 from ptx_engine.launch import BoundLaunch, Footprint, Launch, Role, TensorArg, bind
 from ptx_engine.terms.arena import Arena
@@ -93,11 +96,28 @@ class Stages:
         return replace(self.bound, launch=replace(launch, ctas=ctas))
 
     def function(self, reference: FunctionReference, constants: Mapping[str, Any]) -> Evaluated:
-        """Evaluate a Python function over symbolic tensors. Raises PtxError."""
-        from volta_pass.references.tensor import tensor_reference
+        """Call a Python function on symbolic tensors; compile-time constants that it asks for are passed as they are.
 
+        Raises PtxError; an exception of the function itself becomes a LaunchError naming it.
+        """
+        from volta_pass.references.tensor_reference import tensor_reference
+
+        launched = {arg.name for arg in self.launch.args}
+        inputs = {parameter: name for parameter, name in reference.parameters.items() if name in launched}
+        fixed = {parameter: constants[name] for parameter, name in reference.parameters.items() if name not in launched}
         with self.timed("reference"):
-            return Evaluated(tensor_reference(reference, self.bound, constants))
+            try:
+                footprints = tensor_reference(partial(reference.fn, **fixed), self.bound, inputs, reference.outputs)
+            except PtxError:
+                raise
+            except Exception as error:
+                place = traceback.extract_tb(error.__traceback__)[-1]
+                raise LaunchError(
+                    f"{reference.label} raised {type(error).__name__}: {error}",
+                    user_loc=f"{place.filename}:{place.lineno}:1",
+                    hint="it gets symbolic tensors: NumPy-style operators and functions, no data",
+                ) from error
+        return Evaluated(footprints)
 
     def reference(self, reference: TtirReference | FunctionReference, constants: Mapping[str, Any]) -> Evaluated:
         """Evaluate a cached reference of either kind. Raises PtxError."""

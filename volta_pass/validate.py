@@ -235,7 +235,7 @@ def _conclude(state: _Validation, source_findings: Sequence[Finding]) -> None:
         report.reason = next((c.verdict.reason for c in report.comparisons if c.status is not Status.PROVED), "")
     if any(comparison.verdict.method is Method.FINGERPRINT for comparison in report.comparisons):
         report.method = Method.FINGERPRINT
-    if report.ctas_executed < report.ctas_total:
+    if 0 < report.ctas_executed < report.ctas_total:
         report.assumptions.append(f"{report.ctas_executed} of {report.ctas_total} CTAs executed (corners, edges, a seeded sample)")
     report.assumptions = list(dict.fromkeys(report.assumptions))
     report.seconds = dict(state.stages.seconds)

@@ -66,7 +66,11 @@ class Guard:
             return
         failure = self.outcomes.get(key, _NEW)
         if failure is _NEW:
-            failure = self.outcomes[key] = self._validate(grid, args)
+            contents_known = self.contents_matter
+            failure = self._validate(grid, args)
+            if self.contents_matter and not contents_known:
+                key = (key, contents_key(args))
+            self.outcomes[key] = failure
         if failure is not None:
             raise type(failure)(str(failure))
 
