@@ -22,8 +22,9 @@ from triton.runtime.jit import JITFunction
 from ptx_engine.errors import LaunchError
 from volta_hooks.policy import Mode, mode_from_environment, target_from_environment
 from volta_hooks.session import Session
-from volta_hooks.triton_guard import CompiledCode, Guard, adapted, current_tuner, guarded, leaves_with_shapes
+from volta_hooks.triton_guard import CompiledCode, Guard, adapted, current_tuner, guarded, leaves_with_shapes, never_breaking
 from volta_hooks.triton_knobs import chain_knob, chain_listener, chain_stages
+from volta_pass.spec_launches import spec_launches
 from volta_pass.specs_api import announced_launches, kernel_name
 
 OLDEST, NEWEST = (3, 7), (3, 9)
@@ -130,8 +131,9 @@ def _follow_runs(adapt_arrays: bool) -> None:
             raise
         finally:
             _in_run.reset(token)
-        if warmup and kernel is not None:
-            _validate_warmup(self, kernel, grid, args, kwargs)
+        if warmup and isinstance(kernel, CompiledKernel):  # else compiled in the background: its guard sees the launch
+            with never_breaking(session(), kernel_name(self)):
+                _validate_warmup(self, kernel, grid, args, kwargs)
         return kernel
 
     def tuned(self: Autotuner, *args: Any, **kwargs: Any) -> Any:
@@ -160,6 +162,11 @@ def _compiled(*, src: Any, metadata: dict[str, Any], metadata_group: dict[str, s
     _compile_s[hashed] = 0.0 if cache_hit else times.total / 1e6
     if _in_run.get():
         return
+    with never_breaking(session(), str(metadata.get("name", "kernel"))):
+        _validate_compiled(src, metadata, metadata_group, hashed)
+
+
+def _validate_compiled(src: Any, metadata: dict[str, Any], metadata_group: dict[str, str], hashed: str) -> None:
     texts = {kind: _text(metadata_group, kind) for kind in ("ptx", "ttir")}
     facts = SimpleNamespace(**metadata)
     facts.warp_size = getattr(facts, "warp_size", 32)
@@ -174,11 +181,11 @@ def _text(group: dict[str, str], kind: str) -> str:
 
 def _validate_announced(guard: Guard) -> None:
     code = guard.code
-    launches = announced_launches(code.name)
+    launches = announced_launches(code.name) or spec_launches(code.name)
     if not launches:
         guard.session.say_once(
             f"{code.name}: compiled without a launch, so that none is known: not validated until it is launched"
-            f" (volta_pass.launch_for({code.name!r}, grid=..., args=...) describes one)"
+            f" (volta_pass.launch_for({code.name!r}, grid=..., args=...), or a spec in configs/, describes one)"
         )
     for launch in launches:
         values = {**launch.args, **code.constants}
@@ -200,8 +207,6 @@ def _three(grid: Any) -> tuple[int, int, int]:
 
 def _validate_warmup(fn: JITFunction, kernel: Any, grid: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """A warm-up compiles for a launch to come: validate that launch if the arguments describe it, else an announced one."""
-    if not isinstance(kernel, CompiledKernel):
-        return  # compiled in the background: its guard sees the launch
     guard = _guard_of(kernel)
     binder = fn.device_caches[triton.runtime.driver.active.get_current_device()][-1]
     bound = binder(*args, **{**kwargs, "debug": False, "instrumentation_mode": ""})[0]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +13,7 @@ import triton
 from ptx_engine.errors import PtxError, UnsupportedError
 from ptx_engine.launch import Role, TensorArg
 from ptx_engine.verdict import Status
-from volta_hooks.policy import Action, action
+from volta_hooks.policy import Action, Mode, action
 from volta_hooks.session import Session
 from volta_hooks.triton_arguments import adapt, contents_key, flatten, launch_key
 from volta_hooks.triton_errors import KernelNotProved, KernelRefuted, ValidationFailure
@@ -45,6 +46,24 @@ class CompiledCode:
     compile_s: float
 
 
+@contextmanager
+def never_breaking(session: Session, name: str) -> Iterator[None]:
+    """Only a ValidationFailure leaves: a launch that cannot be described, or a defect of ours, is said once, or in strict mode
+    raised."""
+    try:
+        yield
+    except ValidationFailure:
+        raise
+    except PtxError as error:
+        if session.mode is Mode.STRICT:
+            raise KernelNotProved(error.render()) from error
+        session.say_once(f"{name}: not validated\n{error.render()}")
+    except Exception as error:
+        if session.mode is Mode.STRICT:
+            raise
+        session.say_once(f"{name}: not validated, internal error: {type(error).__name__}: {error}")
+
+
 class Guard:
     """Validates the launches of one compiled kernel; remembers what became of each."""
 
@@ -56,23 +75,18 @@ class Guard:
         self._source: tuple[str | None, list[ParameterUse]] | None = None
 
     def check(self, grid: tuple[int, int, int], args: tuple[Any, ...]) -> None:
-        """Validate a launch that has not been seen. Raises ValidationFailure where the policy says so."""
-        try:
-            key: Any = (grid, launch_key(args))
-            if self.contents_matter:
-                key = (key, contents_key(args))
-        except PtxError as error:
-            self.session.say_once(f"{self.code.name}: not validated: {error.message}. {error.hint}".rstrip(". "))
-            return
-        failure = self.outcomes.get(key, _NEW)
-        if failure is _NEW:
-            contents_known = self.contents_matter
-            failure = self._validate(grid, args)
-            if self.contents_matter and not contents_known:
-                key = (key, contents_key(args))
-            self.outcomes[key] = failure
-        if failure is not None:
-            raise type(failure)(str(failure))
+        """Validate a launch that has not been seen. Raises ValidationFailure where the policy says so, and nothing else."""
+        with never_breaking(self.session, self.code.name):
+            key = self._key(grid, args)
+            failure = self.outcomes.get(key, _NEW)
+            if failure is _NEW:
+                failure = self._validate(grid, args)
+                self.outcomes[self._key(grid, args)] = failure  # by now it is known whether contents matter
+            if failure is not None:
+                raise type(failure)(str(failure))
+
+    def _key(self, grid: tuple[int, int, int], args: tuple[Any, ...]) -> Any:
+        return (grid, launch_key(args), contents_key(args) if self.contents_matter else None)
 
     def _validate(self, grid: tuple[int, int, int], args: tuple[Any, ...]) -> ValidationFailure | None:
         """Validate a launch; what fails before a job exists is a report too."""
@@ -84,7 +98,7 @@ class Guard:
             report = KernelReport(self.code.name, self.configuration(), self.target(), reason=error.message)
             report.errors.append(failure_text(report, "the launch could not be validated", error.render()))
             report.status = Status.UNSUPPORTED if error.kind == "unsupported" else Status.UNKNOWN
-        except Exception as error:
+        except Exception as error:  # a defect of ours
             report = self.session.internal(self.code.name, self.configuration(), error)
         self.session.reports.append(report)
         return self._enforce(report)
