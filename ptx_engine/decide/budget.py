@@ -1,0 +1,58 @@
+"""Budgets of an exact proof: seconds and term operations, both arguments; running out is a verdict, never a hang."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class ProofBudget:
+    """``seconds`` of wall time for one call of ``prove_columns``; ``terms`` bounds the monomials touched by one class."""
+
+    seconds: float = 60.0
+    terms: int = 20_000_000
+
+
+class Undecided(Exception):
+    """No exact answer for this template; the message is the reason shown to the user."""
+
+
+class BudgetSpent(Undecided):
+    """The exact budget ran out."""
+
+
+class Meter:
+    """Counts work against a budget; ``spend`` raises ``BudgetSpent``."""
+
+    def __init__(self, budget: ProofBudget, deadline: float) -> None:
+        self._terms = budget.terms
+        self._deadline = deadline
+        self._next_look = 0
+        self.spent = 0
+
+    def spend(self, count: int) -> None:
+        """Charge ``count`` term operations; the clock is looked at every few thousand of them."""
+        self.spent += count
+        if self.spent > self._terms:
+            raise BudgetSpent(f"exact budget ran out ({self._terms} terms)")
+        if self.spent >= self._next_look:
+            self._next_look = self.spent + 4096
+            if time.monotonic() > self._deadline:
+                raise BudgetSpent("exact budget ran out (time)")
+
+    def room(self) -> int:
+        """Term operations left."""
+        return self._terms - self.spent
+
+    @contextmanager
+    def at_most(self, count: int) -> Iterator[None]:
+        """Within the block, spending more than ``count`` raises ``BudgetSpent``; an attempt that may fail is bounded so."""
+        outer = self._terms
+        self._terms = min(outer, self.spent + count)
+        try:
+            yield
+        finally:
+            self._terms = outer

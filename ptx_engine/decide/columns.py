@@ -1,0 +1,204 @@
+"""Columns of term ids, one row per output of a class, memoised by content.
+
+A column that takes one value per block of a coarser partition of the outputs (a row or a column of a tile, or a single
+value) is stored once per block. The key of a column is a random multilinear hash over all outputs, which does not
+depend on the partition it is stored under; a hit is always confirmed by comparing the ids themselves.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+_SAMPLE = 192  # outputs looked at before a column is sorted in search of a coarser partition
+_MIN_SIZE = 64  # below this, partitions are not worth looking for
+_MAX_PARTITIONS = 24
+_CHUNK = 1 << 22  # ids handled at once
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """Blocks of outputs: ``inverse[output] = block``, ``first[block] = output``, weights of the hash summed per block."""
+
+    size: int
+    inverse: np.ndarray
+    first: np.ndarray
+    weights: np.ndarray
+
+
+class HashCollision(Exception):
+    """Two different columns share a hash: the walk is repeated under another seed."""
+
+
+class Columns:
+    """All columns of one class of ``outputs`` outputs. Partition 0 is the single block, 1 the discrete one (if larger)."""
+
+    def __init__(self, outputs: int, seed: int = 0) -> None:
+        self.outputs = outputs
+        rng = np.random.default_rng([0x7E13, outputs, seed])
+        weights = rng.integers(-(2**63), 2**63, outputs, dtype=np.int64) | 1
+        zero = np.zeros(outputs, np.intp)
+        self._weights = weights
+        self.partitions = [Partition(1, zero, zero[:1], weights.sum(keepdims=True))]
+        if outputs > 1:
+            everything = np.arange(outputs)
+            self.partitions.append(Partition(outputs, everything, everything, weights))
+        self._coarser: dict[int, list[tuple[int, np.ndarray, np.ndarray]]] = {}
+        self._sample = np.sort(rng.choice(outputs, min(_SAMPLE, outputs), replace=False))
+        self._by_id: dict[int, int] = {}  # uniform columns: id -> node
+        self._by_hash: dict[int, int] = {}
+        self._part_of: list[int] = []
+        self._row_of: list[int] = []
+        self._stores = [np.zeros((16, p.size), np.int32) for p in self.partitions]
+        self._filled = [0] * len(self.partitions)
+        #: per partition, nodes interned and not yet taken
+        self.fresh: dict[int, list[int]] = {}
+
+    def __len__(self) -> int:
+        return len(self._part_of)
+
+    def take(self) -> list[tuple[int, np.ndarray, np.ndarray]]:
+        """All fresh columns as (partition, nodes (C,), ids (C, blocks))."""
+        waves = []
+        for part, nodes in self.fresh.items():
+            rows = [self._row_of[n] for n in nodes]
+            waves.append((part, np.array(nodes, np.int64), self._stores[part][rows]))
+        self.fresh = {}
+        return waves
+
+    def blocks(self, node: int) -> np.ndarray:
+        """The distinct-block ids of a node's column."""
+        return self._stores[self._part_of[node]][self._row_of[node]]
+
+    def id_at(self, node: int, output: int) -> int:
+        """The id that a node's column has at one output."""
+        part = self.partitions[self._part_of[node]]
+        return int(self._stores[self._part_of[node]][self._row_of[node], part.inverse[output]])
+
+    def resolve(self, part: int, ids: np.ndarray) -> np.ndarray:
+        """Nodes (C,) of columns ids (C, blocks of ``part``), interning what is new."""
+        if part == 0:
+            return self._resolve_uniform(ids[:, 0])
+        step = max(1, _CHUNK // ids.shape[1])
+        if len(ids) > step:
+            return np.concatenate([self.resolve(part, ids[i : i + step]) for i in range(0, len(ids), step)])
+        result = np.empty(len(ids), np.int64)
+        uniform = (ids == ids[:, :1]).all(axis=1)
+        if uniform.any():
+            result[uniform] = self._resolve_uniform(ids[uniform, 0])
+            if uniform.all():
+                return result
+        rest = np.flatnonzero(~uniform)
+        self._resolve_varied(part, ids[rest] if len(rest) < len(ids) else ids, rest, result)
+        return result
+
+    def _resolve_varied(self, part: int, ids: np.ndarray, places: np.ndarray, result: np.ndarray) -> None:
+        while len(ids):
+            for coarse, select, back in self._coarser_than(part):
+                chosen = ids[:, select]
+                fits = (chosen[:, back] == ids).all(axis=1)
+                if fits.any():
+                    result[places[fits]] = self._intern(coarse, chosen[fits])
+                    ids, places = ids[~fits], places[~fits]
+                    if not len(ids):
+                        return
+            if not self._discover(part, ids):
+                break
+        result[places] = self._intern(part, ids)
+
+    def _resolve_uniform(self, ids: np.ndarray) -> np.ndarray:
+        table = self._by_id
+        found = [table.get(i, -1) for i in ids.tolist()]
+        result = np.array(found, np.int64)
+        missing = np.flatnonzero(result < 0)
+        if len(missing):
+            values, inverse = np.unique(ids[missing], return_inverse=True)
+            first = len(self)
+            nodes = np.arange(first, first + len(values))
+            table.update(zip(values.tolist(), range(first, first + len(values))))
+            self._append(0, values[:, None])
+            result[missing] = nodes[inverse]
+        return result
+
+    def _append(self, part: int, ids: np.ndarray) -> None:
+        """Store new columns; their nodes are numbered from ``len(self)`` on."""
+        first, row, count = len(self), self._filled[part], len(ids)
+        store = self._stores[part]
+        if row + count > len(store):
+            grown = np.empty((max(row + count, 2 * len(store)), store.shape[1]), np.int32)
+            grown[:row] = store[:row]
+            self._stores[part] = store = grown
+        store[row : row + count] = ids
+        self._filled[part] = row + count
+        self._part_of.extend([part] * count)
+        self._row_of.extend(range(row, row + count))
+        self.fresh.setdefault(part, []).extend(range(first, first + count))
+
+    def _intern(self, part: int, ids: np.ndarray) -> np.ndarray:
+        hashes = (ids.astype(np.int64) @ self.partitions[part].weights).tolist()
+        table = self._by_hash
+        nodes, new, known = [], [], []
+        following = len(self)
+        for i, key in enumerate(hashes):
+            node = table.get(key)
+            if node is None:
+                node = table[key] = following + len(new)
+                new.append(i)
+            else:
+                known.append(i)
+            nodes.append(node)
+        if new:
+            self._append(part, ids[new] if len(new) < len(ids) else ids)
+        result = np.array(nodes, np.int64)
+        if known:
+            self._confirm(part, ids[known], result[known])
+        return result
+
+    def _confirm(self, part: int, ids: np.ndarray, nodes: np.ndarray) -> None:
+        parts = np.array([self._part_of[n] for n in nodes.tolist()])
+        rows = np.array([self._row_of[n] for n in nodes.tolist()])
+        here = parts == part
+        if not (self._stores[part][rows[here]] == ids[here]).all():
+            raise HashCollision
+        inverse = self.partitions[part].inverse
+        for i in np.flatnonzero(~here):
+            other = self._stores[parts[i]][rows[i]][self.partitions[parts[i]].inverse]
+            if not (ids[i][inverse] == other).all():
+                raise HashCollision
+
+    def _coarser_than(self, part: int) -> list[tuple[int, np.ndarray, np.ndarray]]:
+        """Partitions strictly coarser than ``part``, smallest first: (its number, blocks to pick, block of each block)."""
+        known = self._coarser.get(part)
+        if known is None:
+            fine = self.partitions[part]
+            known = []
+            for number, coarse in enumerate(self.partitions):
+                if number == 0 or number == part or coarse.size >= fine.size:
+                    continue
+                back = coarse.inverse[fine.first]
+                if (back[fine.inverse] == coarse.inverse).all():
+                    known.append((number, fine.inverse[coarse.first], back))
+            known.sort(key=lambda row: self.partitions[row[0]].size)
+            self._coarser[part] = known
+        return known
+
+    def _discover(self, part: int, ids: np.ndarray) -> bool:
+        """Add a coarser partition that one of the columns is constant on; whether one was found."""
+        fine = self.partitions[part]
+        if fine.size < _MIN_SIZE or len(self.partitions) >= _MAX_PARTITIONS:
+            return False
+        sampled = np.sort(ids[:, np.unique(fine.inverse[self._sample])], axis=1)
+        suspects = np.flatnonzero((sampled[:, 1:] == sampled[:, :-1]).any(axis=1))
+        for i in suspects.tolist():
+            _, first, inverse = np.unique(ids[i], return_index=True, return_inverse=True)
+            if 2 * len(first) <= fine.size:
+                full = inverse[fine.inverse]
+                weights = np.zeros(len(first), np.int64)
+                np.add.at(weights, full, self._weights)
+                self.partitions.append(Partition(len(first), full, fine.first[first], weights))
+                self._stores.append(np.zeros((16, len(first)), np.int32))
+                self._filled.append(0)
+                self._coarser.clear()
+                return True
+        return False

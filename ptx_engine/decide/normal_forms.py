@@ -1,0 +1,226 @@
+"""Operations on normal forms: sums that grow are abbreviated, products of small sums multiplied out, the rest kept factored."""
+
+from __future__ import annotations
+
+import math
+import random
+
+from gmpy2 import mpq
+
+from ptx_engine.decide.budget import BudgetSpent, Meter, Undecided
+from ptx_engine.decide.normal_content import split_unit
+from ptx_engine.decide.normal_expand import Expander
+from ptx_engine.decide.normal_ring import NO_EXP, ONE_TERM, Atom, Coef, Kind, Poly, PolyKey, Ring, Sign, add_into, small
+from ptx_engine.decide.normal_sign import poly_sign
+from ptx_engine.terms.constants import Const
+
+#: sums of at most this many terms are merged into other sums and multiplied out
+SMALL_SUM = 8
+_SMALL_PRODUCT = 64
+#: term operations that making one argument canonical may cost before it is compared by proof instead
+_ARGUMENT_WORK = 200_000
+_COMPARE_WORK = 4_000_000
+
+
+class Forms:
+    """Builds normal forms in one ring. With ``freeze``, abbreviations of large polynomials are not expanded: a first,
+    cheap attempt in which both sides' equal inner products are single atoms."""
+
+    def __init__(self, meter: Meter, freeze: bool) -> None:
+        self.ring = Ring()
+        self.meter = meter
+        self.expander = Expander(self.ring, meter)
+        self.freeze = freeze
+        self.has_frozen = False
+        self.log2e = self.ring.atom("log2e", Atom(Kind.CONSTANT, Sign.POSITIVE, name="log2e"))
+        self.pi = self.ring.atom("pi", Atom(Kind.CONSTANT, Sign.POSITIVE, name="pi"))
+        self._products: dict[tuple[int, int], int] = {}
+        self._uncompared: dict[str, list[int]] = {}
+        self._samples: list[float] = []
+        self._random = random.Random(20)
+
+    # --- constants and variables ----------------------------------------------------------------
+
+    def constant(self, const: Const) -> Poly:
+        """A finite constant."""
+        if const.special is not None:
+            raise Undecided(f"the constant {const} reaches an output")
+        if not const.coef:
+            return {}
+        powers = tuple((a, k) for a, k in ((self.log2e, const.log2e), (self.pi, const.pi)) if k)
+        exp = self.ring.exp({ONE_TERM: mpq(1, 2)}) if const.sqrt2 else NO_EXP
+        return {self.ring.term(powers, exp): small(const.coef)}
+
+    def rational(self, value: Coef) -> Poly:
+        """A rational constant."""
+        return {ONE_TERM: small(value)} if value else {}
+
+    def variable(self, node: int, sign: Sign, integer: bool, low: Coef | None, high: Coef | None) -> Poly:
+        """The template variable of a node."""
+        atom = self.ring.atom(("var", node), Atom(Kind.VAR, sign, node=node, integer=integer, low=low, high=high))
+        return {self.ring.atom_term(atom): 1}
+
+    # --- sums and products ----------------------------------------------------------------------
+
+    def abbreviate(self, poly: Poly) -> tuple[int, Coef]:
+        """A sum as (term, coefficient): its unit times one atom that stands for its primitive part."""
+        coef, unit, primitive = split_unit(self.ring, poly)
+        self.meter.spend(len(poly))
+        if len(primitive) == 1:
+            return unit, coef
+        key = ("sum", frozenset(primitive.items()))
+        atom = self.ring.find(key)
+        if atom is None:
+            frozen = self.freeze and len(primitive) > SMALL_SUM and all(self.ring.exponent[t] == NO_EXP for t in primitive)
+            self.has_frozen = self.has_frozen or frozen
+            atom = self.ring.atom(key, Atom(Kind.SUM, poly_sign(self.ring, primitive), primitive, frozen=frozen))
+        return self.ring.mul(unit, self.ring.atom_term(atom)), coef
+
+    def abbreviated(self, poly: Poly) -> Poly:
+        """The sum itself if it is small, else its abbreviation."""
+        if len(poly) <= SMALL_SUM:
+            return poly
+        term, coef = self.abbreviate(poly)
+        return {term: coef}
+
+    def product(self, p: Poly, q: Poly) -> Poly:
+        """p * q; squares of sums stay squares, so that their sign shows."""
+        if not p or not q:
+            return {}
+        if len(p) == 1 and len(q) == 1:
+            ((s, c),) = p.items()
+            ((t, d),) = q.items()
+            return {self.ring.mul(s, t): c * d}
+        if len(p) > 1 and p == q:
+            term, coef = self.abbreviate(p)
+            return {self.ring.power(term, 2): coef * coef}
+        p, q = self.abbreviated(p), self.abbreviated(q)
+        if len(p) * len(q) > _SMALL_PRODUCT:
+            term, coef = self.abbreviate(q)
+            q = {term: coef}
+        self.meter.spend(len(p) * len(q))
+        return self.ring.times(p, q)
+
+    def pair(self, s: int, t: int) -> int:
+        """The product of two terms, remembered: inner products of inputs come up again on the other side."""
+        key = (s, t) if s < t else (t, s)
+        found = self._products.get(key)
+        if found is None:
+            found = self._products[key] = self.ring.mul(s, t)
+        return found
+
+    def reciprocal(self, p: Poly) -> Poly:
+        """1 / p; the caller records the domain."""
+        if not p:
+            raise Undecided("division by zero")
+        if len(p) == 1:
+            ((term, coef),) = p.items()
+        else:
+            term, coef = self.abbreviate(p)
+        return {self.ring.power(term, -1): small(1 / mpq(coef))}
+
+    def add(self, p: Poly, q: Poly, factor: Coef = 1) -> Poly:
+        """p + factor * q."""
+        total = dict(p)
+        add_into(total, q, factor)
+        return total
+
+    # --- arguments of functions -----------------------------------------------------------------
+
+    def argument(self, poly: Poly) -> Poly:
+        """The canonical form of an argument: expanded, over a common denominator. Raises ``BudgetSpent`` if too large."""
+        expander = self.expander
+        expanded = expander.expand(poly)
+        if not expanded:
+            return expanded
+        numerator, unit = expander.clear(expanded)
+        return self.ring.times_term(numerator, unit) if unit != ONE_TERM and numerator else numerator
+
+    def try_argument(self, poly: Poly) -> tuple[Poly, bool]:
+        """The canonical form and True, or the form as it is and False where canonicalising costs too much."""
+        try:
+            with self.meter.at_most(_ARGUMENT_WORK):
+                return self.argument(poly), True
+        except BudgetSpent:
+            self.meter.spend(0)
+            return poly, False
+
+    def key(self, poly: Poly) -> PolyKey:
+        """The content of a polynomial, to intern by."""
+        return frozenset(poly.items())
+
+    def application(self, name: str, args: tuple[Poly, ...], sign: Sign = Sign.UNKNOWN, **known: object) -> int:
+        """The atom of a function applied to normal forms: equal arguments give the same atom.
+
+        Arguments that are too large to be made canonical are compared, by proof, with those that agree at a sample point.
+        """
+        make = Atom(Kind.FUNCTION, sign, name=name, args=args)
+        make.integer = bool(known.get("integer", False))
+        make.low = known.get("low")  # type: ignore[assignment]
+        make.high = known.get("high")  # type: ignore[assignment]
+        return self.congruent(name, args, make)
+
+    def congruent(self, name: str, args: tuple[Poly, ...], make: Atom) -> int:
+        """The atom of ``(name, canonical arguments)``."""
+        try:
+            with self.meter.at_most(_ARGUMENT_WORK):
+                canonical = tuple(self.argument(p) for p in args)
+        except BudgetSpent:
+            self.meter.spend(0)
+            return self._compared(name, args, make)
+        make.args = canonical
+        return self.ring.atom((name, *(self.key(p) for p in canonical)), make)
+
+    def _compared(self, name: str, args: tuple[Poly, ...], make: Atom) -> int:
+        key = ("raw", name, *(self.key(p) for p in args))
+        found = self.ring.find(key)
+        if found is not None:
+            return found
+        for atom in self._uncompared.setdefault(name, []):
+            others = self.ring.atoms[atom].args
+            if len(others) == len(args) and all(self._agree(p, q) for p, q in zip(args, others)):
+                try:
+                    with self.meter.at_most(_COMPARE_WORK):
+                        equal = all(self.expander.is_zero(self.add(p, q, -1)) for p, q in zip(args, others))
+                except BudgetSpent:
+                    self.meter.spend(0)
+                    equal = False
+                if equal:
+                    self.ring.alias(key, atom)
+                    return atom
+        atom = self.ring.atom(key, make)
+        self._uncompared[name].append(atom)
+        return atom
+
+    # --- a sample point, to tell which arguments are worth comparing -----------------------------
+
+    def _agree(self, p: Poly, q: Poly) -> bool:
+        x, y = self._sample(p), self._sample(q)
+        return not (abs(x - y) > 1e-6 * max(abs(x), abs(y)))
+
+    def _sample(self, poly: Poly) -> float:
+        for a in range(len(self._samples), len(self.ring.atoms)):
+            self._samples.append(self._sample_atom(a))
+        return math.fsum(float(c) * self._sample_term(t) for t, c in poly.items())
+
+    def _sample_atom(self, a: int) -> float:
+        """Equal atoms have equal samples, since they are one atom; opaque ones are as good as free variables."""
+        atom = self.ring.atoms[a]
+        if atom.kind in (Kind.SUM, Kind.CANON) and atom.definition is not None:
+            return math.fsum(float(c) * self._sample_term(t) for t, c in atom.definition.items())
+        if atom.kind is Kind.ROOT and atom.definition is not None:
+            ((term, _),) = atom.definition.items()
+            return math.sqrt(abs(self._sample_term(term)))
+        return self._random.uniform(0.5, 1.5)
+
+    def _sample_term(self, term: int) -> float:
+        value = 1.0
+        try:
+            for a, k in self.ring.powers[term]:
+                value *= self._samples[a] ** k
+            h = self.ring.exps[self.ring.exponent[term]]
+            if h:
+                value *= 2.0 ** min(500.0, math.fsum(float(c) * self._sample_term(t) for t, c in h.items()))
+        except (OverflowError, ZeroDivisionError):
+            return math.nan
+        return value

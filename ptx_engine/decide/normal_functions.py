@@ -1,0 +1,339 @@
+"""Functions in normal form: exponential, logarithm, roots, powers, tanh, trigonometric, rounding and integer operators.
+
+Rules hold over the reals at every point where both sides are defined; what they need for that (an argument that is
+positive, a denominator that is not zero) is either shown or noted through ``note`` and becomes part of the claim.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import isqrt
+
+from gmpy2 import mpq
+
+from ptx_engine.decide.budget import Undecided
+from ptx_engine.decide.normal_content import split_unit
+from ptx_engine.decide.normal_forms import Forms
+from ptx_engine.decide.normal_order import Maxima
+from ptx_engine.decide.normal_ring import ONE_TERM, Atom, Coef, Kind, Poly, Sign, add_into, small
+from ptx_engine.decide.normal_sign import integral, poly_range, poly_sign, term_sign
+
+DENOMINATOR, RADICAND, LOGARITHM = "denominators are not zero", "square roots of non-negative values", "logarithms of positive values"
+Note = Callable[[str, int], None]
+
+_SMALL_PRIMES = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31)
+
+
+def is_constant(poly: Poly) -> bool:
+    """Whether a canonical form is rational."""
+    return not poly or (len(poly) == 1 and ONE_TERM in poly)
+
+
+def _negate(poly: Poly) -> Poly:
+    return {t: -c for t, c in poly.items()}
+
+
+class Functions:
+    """Applies operators to normal forms of one ``Forms``."""
+
+    def __init__(self, forms: Forms, maxima: Maxima) -> None:
+        self.forms = forms
+        self.ring = forms.ring
+        self.maxima = maxima
+        self.note: Note = lambda what, term: None
+
+    # --- division -------------------------------------------------------------------------------
+
+    def divide(self, p: Poly, q: Poly) -> Poly:
+        """p / q; a denominator not shown to differ from zero is noted."""
+        inverse = self.forms.reciprocal(q)
+        ((term, _),) = inverse.items()
+        if term_sign(self.ring, term) is not Sign.POSITIVE:
+            self.note(DENOMINATOR, term)
+        return self.forms.product(p, inverse)
+
+    # --- exponentials ---------------------------------------------------------------------------
+
+    def exp2(self, p: Poly) -> Poly:
+        """2^p: logarithms in the exponent come down as powers, the rest becomes an exponent."""
+        p = self.forms.expander.expand(p)  # not over a common denominator: exponents are added termwise
+        exponent: Poly = {}
+        result: Poly = {ONE_TERM: 1}
+        for t, c in p.items():
+            factor = self._power_of_logarithm(t, c)
+            if factor is None:
+                exponent[t] = c
+            else:
+                result = self.forms.product(result, factor)
+        if not exponent:
+            return result
+        value = {self.ring.term((), self.ring.exp(exponent)): 1}
+        return self.forms.product(result, self.forms.expander.expand(value))
+
+    def _power_of_logarithm(self, term: int, coef: Coef) -> Poly | None:
+        """2^(n * log2 x) = x^n for an integer n; also for half an integer, by a root."""
+        powers = self.ring.powers[term]
+        if len(powers) != 1 or powers[0][1] != 1 or self.ring.exponent[term]:
+            return None
+        atom = self.ring.atoms[powers[0][0]]
+        twice = 2 * coef
+        if atom.kind is not Kind.FUNCTION or atom.name != "log2" or twice != int(twice) or abs(twice) > 64:
+            return None
+        base = atom.args[0]
+        if int(twice) % 2:
+            base = self.sqrt(base)
+            return self.power(base, int(twice))
+        return self.power(base, int(coef))
+
+    def power(self, p: Poly, n: int) -> Poly:
+        """p^n for a small integer n."""
+        if n < 0:
+            return self.power(self.divide({ONE_TERM: 1}, p), -n)
+        if len(p) == 1:
+            ((t, c),) = p.items()
+            return {self.ring.power(t, n): c**n}
+        if n == 0 or not p:
+            return {ONE_TERM: 1} if n == 0 else {}
+        term, coef = self.forms.abbreviate(p)
+        return {self.ring.power(term, n): coef**n} if n > 1 else p
+
+    # --- logarithms -----------------------------------------------------------------------------
+
+    def log2(self, p: Poly) -> Poly:
+        """log2 p: the exponential unit, constants and factors shown to be positive come out."""
+        sign = poly_sign(self.ring, p)
+        p = self.forms.argument(p)
+        if not p:
+            raise Undecided("logarithm of zero")
+        numerator, unit = self.forms.expander.clear(p)
+        coef, inner, primitive = split_unit(self.ring, numerator)
+        unit = self.ring.mul(unit, inner)
+        if Sign.POSITIVE not in (sign, poly_sign(self.ring, p)):
+            self.note(LOGARITHM, self._as_term(p))
+        result: Poly = dict(self.ring.exps[self.ring.exponent[unit]])
+        rest: list[tuple[int, int]] = []
+        for a, k in self.ring.powers[unit]:
+            if self.ring.atoms[a].sign is Sign.POSITIVE:
+                add_into(result, self._log2_atom(a), k)
+            else:
+                rest.append((a, k))
+        core = self.ring.times_term(primitive, self.ring.term(tuple(rest)))
+        if coef < 0:
+            coef, core = -coef, _negate(core)
+        add_into(result, self._log2_rational(coef))
+        if core != {ONE_TERM: 1}:
+            add_into(result, self._log2_core(core))
+        return result
+
+    def _as_term(self, p: Poly) -> int:
+        return self.forms.abbreviate(p)[0]
+
+    def _log2_atom(self, a: int) -> Poly:
+        atom = self.ring.atoms[a]
+        if atom.kind is Kind.CANON and atom.definition is not None:
+            return self._log2_core(atom.definition)
+        if atom.kind is Kind.ROOT and atom.definition is not None:
+            half = self.log2(atom.definition)
+            return {t: small(mpq(c) / 2) for t, c in half.items()}
+        return self._log2_core({self.ring.atom_term(a): 1})
+
+    def _log2_core(self, core: Poly) -> Poly:
+        return {self.ring.atom_term(self.forms.application("log2", (core,))): 1}
+
+    def _log2_rational(self, value: Coef) -> Poly:
+        """log2 of a positive rational, as a sum over its small prime factors."""
+        q = mpq(value)
+        result: Poly = {}
+        numerator, denominator = int(q.numerator), int(q.denominator)
+        for prime in _SMALL_PRIMES:
+            count = 0
+            while numerator % prime == 0:
+                numerator, count = numerator // prime, count + 1
+            while denominator % prime == 0:
+                denominator, count = denominator // prime, count - 1
+            if count:
+                add_into(result, {ONE_TERM: 1} if prime == 2 else self._log2_core({ONE_TERM: prime}), count)
+        if numerator != denominator:
+            add_into(result, self._log2_core({ONE_TERM: small(mpq(numerator, denominator))}))
+        return result
+
+    # --- roots and powers -----------------------------------------------------------------------
+
+    def sqrt(self, p: Poly) -> Poly:
+        """The square root: squares of what is shown to be non-negative, exponentials and square constants come out."""
+        if not p:
+            return {}
+        sign = poly_sign(self.ring, p)
+        if sign is Sign.UNKNOWN:
+            self.note(RADICAND, self._as_term(p))
+        p, canonical = self.forms.try_argument(p)
+        if not canonical:  # no factor may be taken out: the other side's spelling could show another one
+            return self._root_atom({self._single(p): 1}, sign)
+        if not p:
+            return {}
+        term, coef = self.forms.abbreviate(p)
+        if coef < 0 and not self.ring.powers[term]:
+            raise Undecided("square root of a negative constant")
+        outer, square_free = _square_part(abs(coef))
+        half = self.ring.exp_scale(self.ring.exponent[term], mpq(1, 2))
+        result = self._outer_root(term, outer, half)
+        radicands: list[Poly] = [{ONE_TERM: square_free}]
+        radicands += [{t: 1} for t in self._rest(term)] if coef > 0 else [{self._rest_of_negative(term): -1}]
+        for radicand in radicands:
+            if radicand != {ONE_TERM: 1}:
+                result = self.forms.product(result, self._root_atom(radicand, sign))
+        return result
+
+    def _outer_root(self, term: int, outer: Coef, half: int) -> Poly:
+        """What comes out of the root: sqrt(a^2k) = |a|^k, which is a^k where a is shown non-negative."""
+        result: Poly = self.forms.expander.expand({self.ring.term((), half): outer})
+        for a, k in self.ring.powers[term]:
+            count = abs(k) // 2
+            if not count or self.ring.atoms[a].kind is Kind.INDICATOR:
+                continue
+            base: Poly = {self.ring.atom_term(a): 1}
+            if self.ring.atoms[a].sign is Sign.UNKNOWN:
+                base = self.absolute(base)
+            factor = self.power(base, count)
+            result = self.divide(result, factor) if k < 0 else self.forms.product(result, factor)
+        return result
+
+    def _odd_powers(self, term: int) -> list[tuple[int, int]]:
+        atoms = self.ring.atoms
+        return [(a, k if atoms[a].kind is Kind.INDICATOR else (1 if k > 0 else -1)) for a, k in self.ring.powers[term] if k % 2]
+
+    def _rest(self, term: int) -> list[int]:
+        """The odd part of a term, as factors whose roots may be multiplied: positive atoms each alone, all others together."""
+        odd = self._odd_powers(term)
+        alone = [pair for pair in odd if self.ring.atoms[pair[0]].sign is Sign.POSITIVE]
+        together = tuple(pair for pair in odd if pair not in alone)
+        return [self.ring.term((pair,)) for pair in alone] + [self.ring.term(together)]
+
+    def _rest_of_negative(self, term: int) -> int:
+        return self.ring.term(tuple(self._odd_powers(term)))
+
+    def _root_atom(self, radicand: Poly, whole: Sign) -> Poly:
+        """The root of a single term without square factors, a factor of a radicand of sign ``whole``."""
+        ((term, coef),) = radicand.items()
+        powers = self.ring.powers[term]
+        if term == ONE_TERM and coef == 2:
+            return {self.ring.term((), self.ring.exp({ONE_TERM: mpq(1, 2)})): 1}
+        if coef == 1 and len(powers) == 1 and powers[0][1] < 0:
+            inverse = self._root_atom({self.ring.power(term, -1): 1}, whole)  # sqrt(1/x) = 1/sqrt(x)
+            ((t, c),) = inverse.items()
+            return {self.ring.power(t, -1): c}
+        shown = whole is Sign.POSITIVE or (coef > 0 and term_sign(self.ring, term) is Sign.POSITIVE)
+        sign = Sign.POSITIVE if shown else Sign.NONNEGATIVE
+        definition = radicand if coef == 1 else {self._single(radicand): 1}
+        atom = self.forms.congruent("sqrt", (radicand,), Atom(Kind.ROOT, sign, definition))
+        if shown:
+            self.ring.atoms[atom].sign = Sign.POSITIVE
+        return {self.ring.atom_term(atom): 1}
+
+    def _single(self, radicand: Poly) -> int:
+        """A term that stands for a radicand as it is."""
+        key = ("sum", self.forms.key(radicand))
+        return self.ring.atom_term(self.ring.atom(key, Atom(Kind.SUM, poly_sign(self.ring, radicand), radicand)))
+
+    def absolute(self, p: Poly) -> Poly:
+        """|p| = max(p, -p)."""
+        p = self.forms.argument(p)
+        return self.maxima.of(frozenset((self.maxima.intern(p), self.maxima.intern(_negate(p)))))
+
+    def pow(self, p: Poly, q: Poly) -> Poly:
+        """p^q: integer and half-integer powers; otherwise 2^(q log2 p) where p is shown positive, else opaque."""
+        q = self.forms.argument(q)
+        if is_constant(q):
+            twice = 2 * q.get(ONE_TERM, 0)
+            if twice == int(twice) and abs(twice) <= 64:
+                return self.power(p, int(twice) // 2) if twice % 2 == 0 else self.power(self.sqrt(p), int(twice))
+        if poly_sign(self.ring, p) is Sign.POSITIVE:
+            return self.exp2(self.forms.product(q, self.log2(p)))
+        return self.opaque("pow", (p, q))
+
+    # --- other functions ------------------------------------------------------------------------
+
+    def tanh(self, p: Poly) -> Poly:
+        """tanh p = 1 - 2 / (e^(2p) + 1)."""
+        exponent = self.forms.product(p, {self.ring.atom_term(self.forms.log2e): 2})
+        denominator = self.forms.add(self.exp2(exponent), {ONE_TERM: 1})
+        result: Poly = {ONE_TERM: 1}
+        add_into(result, self.forms.reciprocal(denominator), -2)
+        return result
+
+    def odd(self, name: str, p: Poly) -> Poly:
+        """f(-p) = -f(p)."""
+        p, turned = self._oriented(p)
+        return {self.ring.atom_term(self._bounded(name, p)): -1 if turned else 1} if p else {}
+
+    def even(self, name: str, p: Poly) -> Poly:
+        """f(-p) = f(p), for cos."""
+        p, _ = self._oriented(p)
+        return {self.ring.atom_term(self._bounded(name, p)): 1} if p else {ONE_TERM: 1}
+
+    def _oriented(self, p: Poly) -> tuple[Poly, bool]:
+        p = self.forms.argument(p)
+        turned = bool(p) and p[max(p)] < 0
+        return (_negate(p), True) if turned else (p, False)
+
+    def _bounded(self, name: str, p: Poly) -> int:
+        return self.forms.application(name, (p,), low=-1, high=1)
+
+    def opaque(self, name: str, args: tuple[Poly, ...], **known: object) -> Poly:
+        """A function known only to be equal on equal arguments."""
+        return {self.ring.atom_term(self.forms.application(name, args, **known)): 1}  # type: ignore[arg-type]
+
+    def floor(self, p: Poly) -> Poly:
+        """floor p: integer terms come out."""
+        return self._rounded("floor", p)
+
+    def ceil(self, p: Poly) -> Poly:
+        """ceil p = -floor(-p)."""
+        return _negate(self._rounded("floor", _negate(p)))
+
+    def _rounded(self, name: str, p: Poly) -> Poly:
+        p = self.forms.argument(p)
+        whole = {t: c for t, c in p.items() if integral(self.ring, {t: c})}
+        rest = {t: c for t, c in p.items() if t not in whole}
+        constant = rest.pop(ONE_TERM, 0)
+        if constant:
+            floor = int(mpq(constant).numerator // mpq(constant).denominator)
+            add_into(whole, self.forms.rational(floor))
+            add_into(rest, self.forms.rational(small(mpq(constant) - floor)))
+        if is_constant(rest):
+            return whole
+        low, high = poly_range(self.ring, rest)
+        sign = Sign.NONNEGATIVE if poly_sign(self.ring, rest) is not Sign.UNKNOWN else Sign.UNKNOWN
+        result = {self.ring.atom_term(self.forms.application(name, (rest,), sign, integer=True, low=_down(low), high=_down(high))): 1}
+        add_into(result, whole)
+        return result
+
+    def rounded(self, name: str, p: Poly) -> Poly:
+        """trunc or round to even: the identity on integers, odd."""
+        p = self.forms.argument(p)
+        if integral(self.ring, p):
+            return p
+        p, turned = self._oriented(p)
+        return {self.ring.atom_term(self.forms.application(name, (p,), integer=True)): -1 if turned else 1}
+
+
+def _down(value: Coef | None) -> Coef | None:
+    return None if value is None else int(mpq(value).numerator // mpq(value).denominator)
+
+
+def _square_part(value: Coef) -> tuple[Coef, int]:
+    """(r, f) with value = r^2 * f, f an integer without small square factors."""
+    q = mpq(value)
+    outer, product = mpq(1, q.denominator), int(q.numerator) * int(q.denominator)
+    square_free = 1
+    for prime in _SMALL_PRIMES:
+        count = 0
+        while product % prime == 0:
+            product, count = product // prime, count + 1
+        outer *= prime ** (count // 2)
+        if count % 2:
+            square_free *= prime
+    root = isqrt(product)
+    if root * root == product:
+        return small(outer * root), square_free
+    return small(outer), square_free * product

@@ -1,0 +1,108 @@
+"""Integer operators in normal form: wrapping rings, bit fields, shifts, division and remainder.
+
+``wrap(x, w)`` is dropped where the range of x shows that it cannot matter, and inner wraps of at least w bits are dropped
+under an outer one (both sides are the same modulo 2^w). Divisions and bit operations are otherwise opaque.
+"""
+
+from __future__ import annotations
+
+from gmpy2 import mpq
+
+from ptx_engine.decide.normal_forms import Forms
+from ptx_engine.decide.normal_functions import DENOMINATOR, Functions, is_constant
+from ptx_engine.decide.normal_ring import ONE_TERM, Coef, Kind, Poly, Sign, add_into
+from ptx_engine.decide.normal_sign import integral, poly_range, poly_sign
+from ptx_engine.terms.ops import Op
+
+
+class Integers:
+    """Applies integer operators to normal forms."""
+
+    def __init__(self, forms: Forms, functions: Functions) -> None:
+        self.forms = forms
+        self.functions = functions
+
+    def wrap(self, p: Poly, width: int) -> Poly:
+        """p modulo 2^|width|, in the signed range if ``width`` is negative."""
+        signed, bits = width < 0, abs(width)
+        low, high = (-(1 << bits - 1), (1 << bits - 1) - 1) if signed else (0, (1 << bits) - 1)
+        p = self.forms.argument(p)
+        if not integral(self.forms.ring, p):
+            return self.functions.opaque(f"wrap{width}", (p,), low=low, high=high)
+        p = self._modulo(p, bits)
+        if _within(poly_range(self.forms.ring, p), low, high):
+            return p
+        if is_constant(p):
+            value = int(p.get(ONE_TERM, 0)) % (1 << bits)
+            return self.forms.rational(value - (1 << bits) if value > high else value)
+        sign = Sign.UNKNOWN if signed else Sign.NONNEGATIVE
+        atom = self.forms.application(f"wrap{width}", (p,), sign, integer=True, low=low, high=high)
+        self.forms.ring.atoms[atom].table = bits
+        return {self.forms.ring.atom_term(atom): 1}
+
+    def _modulo(self, p: Poly, bits: int) -> Poly:
+        """A representative modulo 2^bits: inner wraps of at least as many bits undone, if that stays polynomial."""
+        ring = self.forms.ring
+        changed = True
+        while changed:
+            changed = False
+            for t, c in p.items():
+                inner = next((a for a, k in ring.powers[t] if ring.atoms[a].name.startswith("wrap") and ring.atoms[a].table >= bits), None)
+                if inner is None:
+                    continue
+                rest = ring.mul(t, ring.atom_term(inner, -1))
+                p = {s: d for s, d in p.items() if s != t}
+                self.forms.meter.spend(len(ring.atoms[inner].args[0]))
+                add_into(p, ring.times_term(ring.atoms[inner].args[0], rest, c))
+                changed = True
+                break
+        return p
+
+    def field(self, p: Poly, low_bit: int, width: int) -> Poly:
+        """Bits [low_bit, low_bit + width) of an integer as an unsigned number."""
+        p = self.forms.argument(p)
+        known = poly_range(self.forms.ring, p)
+        if low_bit == 0 and integral(self.forms.ring, p) and _within(known, 0, (1 << width) - 1):
+            return p
+        return self.functions.opaque(f"field{low_bit}.{width}", (p,), sign=Sign.NONNEGATIVE, integer=True, low=0, high=(1 << width) - 1)
+
+    def floordiv(self, p: Poly, q: Poly) -> Poly:
+        """floor(p / q)."""
+        return self.functions.floor(self.functions.divide(p, q))
+
+    def truncdiv(self, p: Poly, q: Poly) -> Poly:
+        """p / q towards zero: the floor where both are shown to be non-negative."""
+        p, q = self.forms.argument(p), self.forms.argument(q)
+        if all(poly_sign(self.forms.ring, v) is not Sign.UNKNOWN for v in (p, q)):
+            return self.floordiv(p, q)
+        return self.functions.rounded("trunc", self.functions.divide(p, q))
+
+    def truncrem(self, p: Poly, q: Poly) -> Poly:
+        """p - q * truncdiv(p, q)."""
+        return self.forms.add(p, self.forms.product(q, self.truncdiv(p, q)), -1)
+
+    def shift(self, op: Op, p: Poly, q: Poly) -> Poly:
+        """Shifts by a constant are multiplication by a power of two and floor division."""
+        q = self.forms.argument(q)
+        count = q.get(ONE_TERM, 0)
+        if is_constant(q) and count == int(count) and 0 <= count < 64:
+            factor: Coef = 1 << int(count)
+            if op is Op.SHL:
+                return self.forms.product(p, {ONE_TERM: factor})
+            return self.functions.floor(self.forms.product(p, {ONE_TERM: mpq(1, factor)}))
+        return self.functions.opaque(op.name.lower(), (p, q), integer=True)
+
+    def bitwise(self, op: Op, p: Poly, q: Poly) -> Poly:
+        """and, or, xor: opaque and commutative; idempotent on equal arguments."""
+        p, q = self.forms.argument(p), self.forms.argument(q)
+        if p == q:
+            return {} if op is Op.BITXOR else p
+        first, second = sorted((p, q), key=lambda v: sorted(v.items()))
+        return self.functions.opaque(op.name.lower(), (first, second), integer=True)
+
+
+def _within(known: tuple[Coef | None, Coef | None], low: int, high: int) -> bool:
+    return known[0] is not None and known[1] is not None and low <= known[0] and known[1] <= high
+
+
+__all__ = ["DENOMINATOR", "Integers", "Kind"]

@@ -1,0 +1,307 @@
+"""Maxima, comparisons and selections in normal form.
+
+A maximum is a set: nested maxima are flattened, equal and dominated arguments dropped, a common shift and a common
+positive scale pulled out (max(s*a + c, s*b + c) = s*max(a, b) + c), so that min(a, b) = -max(-a, -b) = a + b - max(a, b)
+and |x| = 2*max(x, 0) - x come out by themselves. Expressions that mix max and min over at most 16 values are decided by
+their truth table (a lattice identity holds over a chain if it holds over {0, 1}). A condition is a 0/1 atom over the sign
+of one polynomial, and a selection c ? a : b is b + c*(a - b).
+"""
+
+from __future__ import annotations
+
+from math import gcd
+
+from gmpy2 import mpq
+
+from ptx_engine.decide.normal_content import rational_content
+from ptx_engine.decide.normal_forms import Forms
+from ptx_engine.decide.normal_ring import NO_EXP, ONE_TERM, Atom, Coef, Kind, Poly, PolyKey, Sign, add_into, small
+from ptx_engine.decide.normal_sign import poly_range, poly_sign
+
+_DOMINATION_LIMIT = 12  # maxima of at most so many arguments are searched for dominated ones
+
+
+def is_nonnegative(forms: Forms, poly: Poly) -> bool:
+    """Whether a value is shown to be >= 0."""
+    return poly_sign(forms.ring, poly) is not Sign.UNKNOWN
+
+
+def positive_scale(forms: Forms, poly: Poly) -> tuple[Coef, int]:
+    """(c, unit), both positive, with poly / (c * unit) of coprime integer coefficients and without positive common factors."""
+    ring = forms.ring
+    terms = iter(poly)
+    common = dict(ring.powers[next(terms)])
+    for t in terms:
+        if not common:
+            break
+        here = dict(ring.powers[t])
+        common = {a: k for a, k in common.items() if here.get(a) == k}
+    powers = tuple(sorted((a, k) for a, k in common.items() if ring.atoms[a].sign is Sign.POSITIVE or (k < 0 and k % 2 == 0)))
+    exps = {ring.exponent[t] for t in poly}
+    return rational_content(poly), ring.term(powers, exps.pop() if len(exps) == 1 else NO_EXP)
+
+
+def divide(forms: Forms, poly: Poly, coef: Coef, unit: int) -> Poly:
+    """poly / (coef * unit)."""
+    if coef == 1 and unit == ONE_TERM:
+        return poly
+    scaled = forms.ring.times_term(poly, forms.ring.power(unit, -1))
+    inverse = 1 / mpq(coef)
+    return {t: small(c * inverse) for t, c in scaled.items()}
+
+
+class Maxima:
+    """Maxima over interned arguments."""
+
+    def __init__(self, forms: Forms) -> None:
+        self.forms = forms
+        self._values: list[Poly] = []
+        self._ids: dict[PolyKey, int] = {}
+        self._negative: set[int] = set()  # values with a negative coefficient
+        self._scales: list[tuple[Coef, int]] = []
+        self._primitive: list[int] = []
+        self._memo: dict[frozenset[int], Poly] = {}
+
+    def intern(self, poly: Poly) -> int:
+        """The number of a canonical argument."""
+        key = self.forms.key(poly)
+        found = self._ids.get(key)
+        if found is None:
+            found = self._ids[key] = len(self._values)
+            self._values.append(poly)
+            scale = positive_scale(self.forms, poly) if poly else (1, ONE_TERM)
+            self._scales.append(scale)
+            self._primitive.append(-1)
+            if any(c < 0 for c in poly.values()):
+                self._negative.add(found)
+        return found
+
+    def value(self, number: int) -> Poly:
+        """The polynomial of an argument."""
+        return self._values[number]
+
+    def of(self, members: frozenset[int]) -> Poly:
+        """The normal form of the maximum of a set of arguments."""
+        found = self._memo.get(members)
+        if found is None:
+            self.forms.meter.spend(len(members))
+            found = self._memo[members] = self._build(members)
+        return found
+
+    def _build(self, members: frozenset[int]) -> Poly:
+        if len(members) <= _DOMINATION_LIMIT:
+            members = self._undominated(members)
+        if len(members) == 1:
+            return self._values[next(iter(members))]
+        ordered, shift, coef, unit = self.normalised(sorted(members))
+        atom = self._atom(frozenset(ordered))
+        result = dict(shift)
+        add_into(result, {self.forms.ring.mul(unit, self.forms.ring.atom_term(atom)): coef})
+        return result
+
+    def normalised(self, ordered: list[int]) -> tuple[list[int], Poly, Coef, int]:
+        """Arguments without their common shift and positive scale: argument[i] = shift + coef * unit * result[i]."""
+        shifted, shift = self._shift(ordered)
+        scaled, coef, unit = self._scale(shifted)
+        return scaled, shift, coef, unit
+
+    def _undominated(self, members: frozenset[int]) -> frozenset[int]:
+        kept = sorted(members)
+        for m in sorted(members):
+            for other in kept:
+                if other != m and is_nonnegative(self.forms, self.forms.add(self._values[other], self._values[m], -1)):
+                    kept.remove(m)
+                    break
+        return frozenset(kept)
+
+    def _shift(self, ordered: list[int]) -> tuple[list[int], Poly]:
+        """Arguments less their termwise minimum: the same whatever is added to all of them."""
+        least = self._least(ordered)
+        if not least:
+            return ordered, {}
+        add = self.forms.add
+        self.forms.meter.spend(sum(len(self._values[m]) for m in ordered))
+        return [self.intern(add(self._values[m], least, -1)) for m in ordered], least
+
+    def _least(self, ordered: list[int]) -> Poly:
+        """Per term the least coefficient over all arguments (0 where an argument lacks the term), without zeros."""
+        values = self._values
+        common = set(values[ordered[0]])
+        for m in ordered[1:]:
+            common.intersection_update(values[m])
+            if not common:
+                break
+        least: Poly = {}
+        for t in common:
+            coef = min(values[m][t] for m in ordered)
+            if coef:
+                least[t] = coef
+        if not self._negative.isdisjoint(ordered):
+            for m in ordered:
+                if m in self._negative:
+                    for t, c in values[m].items():
+                        if c < 0 and c < least.get(t, 0):
+                            least[t] = c
+        return least
+
+    def _scale(self, members: list[int]) -> tuple[list[int], Coef, int]:
+        """Arguments without their common positive factor, and the factor."""
+        nonzero = [m for m in members if self._values[m]]
+        first_unit = self._scales[nonzero[0]][1]
+        unit = first_unit if all(self._scales[m][1] == first_unit for m in nonzero) else ONE_TERM
+        contents = {self._scales[m][0] for m in nonzero}
+        coef = contents.pop() if len(contents) == 1 else _common(contents)
+        if unit == ONE_TERM and coef == 1:
+            return members, 1, ONE_TERM
+        return [self._divided(m, coef, unit) for m in members], coef, unit
+
+    def _divided(self, m: int, coef: Coef, unit: int) -> int:
+        if not self._values[m]:
+            return m
+        whole = self._scales[m] == (coef, unit)
+        if whole and self._primitive[m] >= 0:
+            return self._primitive[m]
+        number = self.intern(divide(self.forms, self._values[m], coef, unit))
+        if whole:
+            self._primitive[m] = number
+        return number
+
+    def _atom(self, members: frozenset[int]) -> int:
+        key = ("max", members)
+        found = self.forms.ring.find(key)
+        if found is not None:
+            return found
+        values = tuple(self._values[m] for m in sorted(members))
+        sign, low, high = self._bounds(values)
+        make = Atom(Kind.MAXIMUM, sign, args=values, low=low, high=high)
+        return self.forms.ring.atom(key, make)
+
+    def _bounds(self, values: tuple[Poly, ...]) -> tuple[Sign, Coef | None, Coef | None]:
+        ring = self.forms.ring
+        if len(values) > _DOMINATION_LIMIT:
+            return (Sign.NONNEGATIVE if {} in values else Sign.UNKNOWN), None, None
+        signs = {poly_sign(ring, v) for v in values}
+        sign = next((s for s in (Sign.POSITIVE, Sign.NONNEGATIVE) if s in signs), Sign.UNKNOWN)
+        ranges = [poly_range(ring, v) for v in values]
+        lows = [low for low, _ in ranges if low is not None]
+        highs = [high for _, high in ranges]
+        return sign, max(lows) if lows else None, None if None in highs else max(h for h in highs if h is not None)
+
+
+def _common(contents: set[Coef]) -> Coef:
+    """The greatest rational that divides all into integers."""
+    numerator, denominator = 0, 1
+    for c in contents:
+        q = mpq(c)
+        numerator = gcd(numerator, int(q.numerator))
+        denominator = denominator * int(q.denominator) // gcd(denominator, int(q.denominator))
+    return small(mpq(numerator, denominator))
+
+
+# --- conditions ---------------------------------------------------------------------------------
+
+
+def positive(forms: Forms, poly: Poly) -> Poly:
+    """The 0/1 value of poly > 0."""
+    poly = forms.argument(poly)
+    sign, negated = poly_sign(forms.ring, poly), poly_sign(forms.ring, {t: -c for t, c in poly.items()})
+    if sign is Sign.POSITIVE:
+        return {ONE_TERM: 1}
+    if negated is not Sign.UNKNOWN:
+        return {}
+    oriented, flipped = _oriented(forms, poly)
+    if not flipped:
+        return _indicator(forms, "positive", oriented)
+    # -p > 0 is neither p > 0 nor p = 0
+    result: Poly = {ONE_TERM: 1}
+    add_into(result, _indicator(forms, "positive", oriented), -1)
+    add_into(result, zero(forms, oriented), -1)
+    return result
+
+
+def zero(forms: Forms, poly: Poly) -> Poly:
+    """The 0/1 value of poly == 0."""
+    poly = forms.argument(poly)
+    if not poly:
+        return {ONE_TERM: 1}
+    if Sign.POSITIVE in (poly_sign(forms.ring, poly), poly_sign(forms.ring, {t: -c for t, c in poly.items()})):
+        return {}
+    oriented, _ = _oriented(forms, poly)
+    return _indicator(forms, "zero", oriented)
+
+
+def _oriented(forms: Forms, poly: Poly) -> tuple[Poly, bool]:
+    """The polynomial without its positive scale and with a positive last coefficient; whether the sign was turned."""
+    coef, unit = positive_scale(forms, poly)
+    poly = divide(forms, poly, coef, unit)
+    if poly[max(poly)] < 0:
+        return {t: -c for t, c in poly.items()}, True
+    return poly, False
+
+
+def _indicator(forms: Forms, name: str, poly: Poly) -> Poly:
+    make = Atom(Kind.INDICATOR, Sign.NONNEGATIVE, poly, name=name, integer=True, low=0, high=1)
+    return {forms.ring.atom_term(forms.ring.atom((name, forms.key(poly)), make)): 1}
+
+
+def select(forms: Forms, maxima: Maxima, condition: Poly, a: Poly, b: Poly) -> Poly:
+    """condition ? a : b. A selection by the sign of p between values that differ by a multiple of p is a maximum."""
+    difference = forms.add(a, b, -1)
+    if not difference or not condition:
+        return b
+    if condition == {ONE_TERM: 1}:
+        return a
+    as_maximum = _maximum_of(forms, maxima, condition, difference)
+    result = dict(b)
+    add_into(result, as_maximum if as_maximum is not None else forms.product(condition, difference))
+    return result
+
+
+def _maximum_of(forms: Forms, maxima: Maxima, condition: Poly, difference: Poly) -> Poly | None:
+    """``condition * difference`` as a multiple of max(p, 0) or max(-p, 0), where the condition is the sign of p."""
+    ring = forms.ring
+    plain = [t for t in condition if len(ring.powers[t]) == 1 and ring.exponent[t] == NO_EXP]
+    indicators = [ring.atoms[ring.powers[t][0][0]] for t in plain]
+    if not indicators or len(indicators) + (ONE_TERM in condition) != len(condition):
+        return None
+    signs = [a for a in indicators if a.kind is Kind.INDICATOR and a.name == "positive"]
+    if len(signs) != 1 or any(a.kind is not Kind.INDICATOR or a.definition != signs[0].definition for a in indicators):
+        return None
+    p = signs[0].definition
+    assert p is not None
+    factor = quotient(forms, forms.argument(difference), p)
+    if factor is None:
+        return None
+    # at p = 0 the product vanishes, so the coefficient of p == 0 is immaterial
+    relu = maxima.of(frozenset((maxima.intern(p), maxima.intern({}))))
+    outside = condition.get(ONE_TERM, 0)  # the condition's value where p < 0
+    inside = outside + condition[ring.atom_term(ring.find(("positive", forms.key(p))) or 0)]
+    result: Poly = {}
+    add_into(result, forms.product(factor, relu), inside - outside)
+    add_into(result, forms.product(factor, p), outside)
+    return result
+
+
+def quotient(forms: Forms, poly: Poly, p: Poly) -> Poly | None:
+    """q with poly = q * p for a single term q, or None."""
+    ring = forms.ring
+    if len(poly) != len(p):
+        return None
+    if len(p) == 1:
+        ((s, c),), ((t, d),) = poly.items(), p.items()
+        q = ring.mul(s, ring.power(t, -1))
+        return {q: small(mpq(c) / d)} if _divides(forms, q, p) else None
+    top, leading = max(poly), max(p)
+    for t in (leading, *p):
+        coef = small(mpq(poly[top]) / p[t])
+        q = ring.mul(top, ring.power(t, -1))
+        if _divides(forms, q, p) and ring.times_term(p, q, coef) == poly:
+            return {q: coef}
+    return None
+
+
+def _divides(forms: Forms, q: int, p: Poly) -> bool:
+    """Whether q divides by nothing that is zero with p: q * p at p = 0 is then zero, not undefined."""
+    ring = forms.ring
+    below = {a for a, k in ring.powers[q] if k < 0}
+    return not below or not any(a in below and k > 0 for t in p for a, k in ring.powers[t])

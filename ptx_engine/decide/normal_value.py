@@ -1,0 +1,308 @@
+"""The normal form of every node of a template that needs one, from the leaves up.
+
+Additive operators used once are not given forms of their own: a chain of multiply-adds, a reduction tree and a dot
+product are all collected into one sum, whatever their shape. Everything used more than once has one form, shared.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ptx_engine.decide.budget import Meter, Undecided
+from ptx_engine.decide.normal_forms import SMALL_SUM, Forms
+from ptx_engine.decide.normal_functions import Functions
+from ptx_engine.decide.normal_integers import Integers
+from ptx_engine.decide.normal_lattice import Lattice
+from ptx_engine.decide.normal_order import Maxima, positive, select, zero
+from ptx_engine.decide.normal_ring import ONE_TERM, Coef, Kind, Poly, Sign, add_into
+from ptx_engine.decide.walk import CONSTANTS, INPUT, Template
+from ptx_engine.terms.arena import Arena
+from ptx_engine.terms.ops import TABLE, Op
+
+_ADDITIVE = frozenset({Op.ADD, Op.SUB, Op.NEG, Op.FMA, Op.DOT, Op.NSUM})
+_LATTICE = {Op.MAX: "max", Op.NMAX: "max", Op.MIN: "min", Op.NMIN: "min"}
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """What is known of a template variable."""
+
+    sign: Sign
+    integer: bool
+    low: int | None
+    high: int | None
+
+
+def operands(template: Template, node: int) -> tuple[int, ...]:
+    """The operand nodes of a template node."""
+    code = template.ops[node]
+    if code in (INPUT, CONSTANTS) or code == Op.CONST:
+        return ()
+    args = template.args[node]
+    row = TABLE[Op(code)]
+    return args if row.record else args[: row.arity]
+
+
+def _addends(op: int, args: tuple[int, ...]) -> tuple[int, ...]:
+    """The operands that stand as summands, not as factors."""
+    if op == Op.FMA:
+        return args[2:]
+    if op == Op.DOT:
+        return args[:1]
+    return args if op in _ADDITIVE else ()
+
+
+class Evaluator:
+    """Normal forms of the nodes of one template."""
+
+    def __init__(self, arena: Arena, template: Template, leaves: dict[int, Leaf], meter: Meter, freeze: bool) -> None:
+        self.arena = arena
+        self.template = template
+        self.leaves = leaves
+        self.forms = Forms(meter, freeze)
+        maxima = Maxima(self.forms)
+        self.functions = Functions(self.forms, maxima)
+        self.integers = Integers(self.forms, self.functions)
+        self.lattice = Lattice(self.forms, maxima)
+        self.maxima = maxima
+        self.functions.note = self._note
+        self.values: dict[int, Poly] = {}
+        self.failed: dict[int, Undecided] = {}
+        #: side conditions by the node that needs them: (what, term)
+        self.conditions: dict[int, list[tuple[str, int]]] = {}
+        self.opaque: dict[int, str] = {}
+        self._formulas: dict[int, int] = {}
+        self._current = -1
+        self._inlined = self._find_inlined()
+
+    def _note(self, what: str, term: int) -> None:
+        self.conditions.setdefault(self._current, []).append((what, term))
+
+    def _find_inlined(self) -> bytearray:
+        """Marks 1 for additive nodes whose only use is as a summand, and 2 for maxima used in other maxima only."""
+        template, ops = self.template, self.template.ops
+        uses, summand, within = [0] * len(ops), [0] * len(ops), [0] * len(ops)
+        for root in template.roots:
+            uses[root] += 2
+        for node, op in enumerate(ops):
+            for child in operands(template, node):
+                uses[child] += 1
+                within[child] += op in _LATTICE
+            for child in _addends(op, template.args[node]):
+                summand[child] += 1
+        marks = bytearray(len(ops))
+        for n, op in enumerate(ops):
+            if op in _ADDITIVE:
+                marks[n] = uses[n] == summand[n] == 1
+            elif op in _LATTICE and uses[n] == within[n]:
+                marks[n] = 2
+        return marks
+
+    def run(self) -> None:
+        """Evaluate all roots; a node that has no form is in ``failed`` with its reason, as are those that need it."""
+        template = self.template
+        stack = list(template.roots)
+        entered = bytearray(len(template.ops))
+        while stack:
+            node = stack[-1]
+            if entered[node] == 0:
+                entered[node] = 1
+                stack.extend(child for child in reversed(operands(template, node)) if not entered[child])
+                continue
+            stack.pop()
+            if entered[node] == 1:
+                entered[node] = 2
+                if self._inlined[node] != 1:
+                    self._evaluate(node)
+
+    def _evaluate(self, node: int) -> None:
+        self._current = node
+        try:
+            form = self._form(node)
+            if form is not None:
+                self.values[node] = form
+        except Undecided as reason:
+            self.failed[node] = reason
+
+    def value(self, node: int) -> Poly:
+        """The form of an evaluated node; raises the reason why there is none."""
+        found = self.values.get(node)
+        if found is None:
+            raise self.failed[node]
+        return found
+
+    def _form(self, node: int) -> Poly | None:
+        op = self.template.ops[node]
+        if op in (INPUT, CONSTANTS):
+            leaf = self.leaves[node]
+            return self.forms.variable(node, leaf.sign, leaf.integer, leaf.low, leaf.high)
+        args = self.template.args[node]
+        if op == Op.CONST:
+            return self.forms.constant(self.arena.consts[args[0]])
+        if op in _ADDITIVE:
+            return self._sum(node)
+        if op in _LATTICE:
+            return self._extreme(node, _LATTICE[Op(op)], args)
+        return self._apply(Op(op), node, args)
+
+    # --- sums -----------------------------------------------------------------------------------
+
+    def _sum(self, root: int) -> Poly:
+        total: Poly = {}
+        ops, args_of, inlined = self.template.ops, self.template.args, self._inlined
+        stack: list[tuple[int, int]] = [(root, 1)]
+        while stack:
+            node, sign = stack.pop()
+            if node != root and inlined[node] != 1:
+                self._add_value(total, node, sign)
+                continue
+            op, args = ops[node], args_of[node]
+            if op == Op.FMA:
+                self._add_products(total, args[:2], sign)
+                stack.append((args[2], sign))
+            elif op == Op.DOT:
+                self._add_products(total, args[1:], sign)
+                stack.append((args[0], sign))
+            elif op == Op.NEG:
+                stack.append((args[0], -sign))
+            elif op == Op.SUB:
+                stack.append((args[1], -sign))
+                stack.append((args[0], sign))
+            else:
+                stack.extend((child, sign) for child in reversed(args))
+        self.forms.meter.spend(len(total))
+        return total
+
+    def _add_value(self, total: Poly, node: int, sign: int) -> None:
+        add_into(total, self.forms.abbreviated(self.value(node)), sign)
+
+    def _add_products(self, total: Poly, factors: tuple[int, ...], sign: int) -> None:
+        values, forms = self.values, self.forms
+        self.forms.meter.spend(len(factors) // 2)
+        for i in range(0, len(factors), 2):
+            p, q = values.get(factors[i]), values.get(factors[i + 1])
+            if p is None or q is None:
+                p, q = self.value(factors[i]), self.value(factors[i + 1])
+            if len(p) == 1 and len(q) == 1:
+                ((s, c),) = p.items()
+                ((t, d),) = q.items()
+                term = forms.pair(s, t)
+                coef: Coef = total.get(term, 0) + sign * c * d
+                if coef:
+                    total[term] = coef
+                else:
+                    total.pop(term, None)
+            else:
+                add_into(total, forms.product(p, q), sign)
+
+    # --- order ----------------------------------------------------------------------------------
+
+    def _extreme(self, node: int, name: str, args: tuple[int, ...]) -> Poly | None:
+        """The form of a max or min; None for one that is only used inside others."""
+        parts = []
+        for child in args:
+            formula = self._formulas.get(child)
+            if formula is None:
+                if len(self.value(child)) > SMALL_SUM and self.forms.freeze:
+                    canonical = self.forms.argument(self.forms.abbreviated(self.value(child)))
+                else:
+                    canonical = self.forms.argument(self.value(child))
+                formula = self._formulas[child] = self.lattice.argument(canonical)
+            parts.append(formula)
+        self._formulas[node] = self.lattice.join(name, parts)
+        return None if self._inlined[node] == 2 else self.lattice.value(self._formulas[node])
+
+    def _condition(self, node: int) -> Poly:
+        """A 0/1 value; anything not built from comparisons is compared with zero."""
+        value = self.value(node)
+        atoms = self.forms.ring.atoms
+        if all(atoms[a].kind is Kind.INDICATOR for t in value for a, _ in self.forms.ring.powers[t]):
+            return value
+        return self.forms.add({ONE_TERM: 1}, zero(self.forms, value), -1)
+
+    def _compare(self, op: Op, a: int, b: int) -> Poly:
+        p, q = self.value(a), self.value(b)
+        one: Poly = {ONE_TERM: 1}
+        if op is Op.LT:
+            return positive(self.forms, self.forms.add(q, p, -1))
+        if op is Op.LE:
+            return self.forms.add(one, positive(self.forms, self.forms.add(p, q, -1)), -1)
+        equal = zero(self.forms, self.forms.add(p, q, -1))
+        return equal if op is Op.EQ else self.forms.add(one, equal, -1)
+
+    def _logic(self, op: Op, args: tuple[int, ...]) -> Poly:
+        p = self._condition(args[0])
+        if op is Op.NOT:
+            return self.forms.add({ONE_TERM: 1}, p, -1)
+        q = self._condition(args[1])
+        both = self.forms.ring.times(p, q)
+        self.forms.meter.spend(len(p) * len(q))
+        if op is Op.AND:
+            return both
+        return self.forms.add(self.forms.add(p, q), both, -1)
+
+    # --- everything else ------------------------------------------------------------------------
+
+    def _apply(self, op: Op, node: int, args: tuple[int, ...]) -> Poly:
+        if TABLE[op].predicate:
+            return self._compare(op, *args) if op in (Op.LT, Op.LE, Op.EQ, Op.NE) else self._logic(op, args)
+        if op is Op.ITE:
+            condition = self._condition(args[0])
+            return select(self.forms, self.maxima, condition, self.value(args[1]), self.value(args[2]))
+        values = [self.value(child) for child in args[: TABLE[op].arity]]
+        if op is Op.OPAQUE:
+            name = self.arena.opaque_names[args[2]]
+            self.opaque[node] = name
+            return self.functions.opaque(f"opaque {name}", (values[0], values[1]))
+        if len(values) == 1:
+            return self._unary(op, values[0], args)
+        return self._binary(op, values[0], values[1])
+
+    def _unary(self, op: Op, p: Poly, args: tuple[int, ...]) -> Poly:
+        functions = self.functions
+        match op:
+            case Op.EXP2:
+                return functions.exp2(self.forms.abbreviated(p) if self.forms.freeze else p)
+            case Op.LOG2:
+                return functions.log2(p)
+            case Op.SQRT:
+                return functions.sqrt(p)
+            case Op.TANH:
+                return functions.tanh(p)
+            case Op.ABS:
+                return functions.absolute(p)
+            case Op.SIN | Op.ERF:
+                return functions.odd(op.name.lower(), p)
+            case Op.COS:
+                return functions.even("cos", p)
+            case Op.FLOOR:
+                return functions.floor(p)
+            case Op.CEIL:
+                return functions.ceil(p)
+            case Op.TRUNC | Op.ROUND_EVEN:
+                return functions.rounded(op.name.lower(), p)
+            case Op.WRAP:
+                return self.integers.wrap(p, args[1])
+            case Op.FIELD:
+                return self.integers.field(p, args[1], args[2])
+        raise Undecided(f"no normal form for {op.name}")
+
+    def _binary(self, op: Op, p: Poly, q: Poly) -> Poly:
+        match op:
+            case Op.MUL:
+                return self.forms.product(p, q)
+            case Op.DIV:
+                return self.functions.divide(p, q)
+            case Op.POW:
+                return self.functions.pow(p, q)
+            case Op.FLOORDIV:
+                return self.integers.floordiv(p, q)
+            case Op.TRUNCDIV:
+                return self.integers.truncdiv(p, q)
+            case Op.TRUNCREM:
+                return self.integers.truncrem(p, q)
+            case Op.SHL | Op.SHR:
+                return self.integers.shift(op, p, q)
+            case Op.BITAND | Op.BITOR | Op.BITXOR:
+                return self.integers.bitwise(op, p, q)
+        raise Undecided(f"no normal form for {op.name}")

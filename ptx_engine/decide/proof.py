@@ -1,0 +1,137 @@
+"""The proof of one template: a cheap attempt with large inner polynomials as atoms, then the full normal form."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ptx_engine.decide.budget import BudgetSpent, Meter, Undecided
+from ptx_engine.decide.normal_difference import Difference, Former, NormalForm, decidable, reachable
+from ptx_engine.decide.normal_ring import UNDECIDED_KINDS, Poly, Sign
+from ptx_engine.decide.normal_value import Evaluator, Leaf, operands
+from ptx_engine.decide.walk import CONSTANTS, INPUT, Template
+from ptx_engine.terms.arena import Arena
+
+
+@dataclass
+class Proof:
+    """``outcome`` is "equal", "different" or "unknown"."""
+
+    outcome: str
+    reason: str = ""
+    reference: NormalForm | None = None
+    candidate: NormalForm | None = None
+    difference: Difference | None = None
+    assumptions: tuple[str, ...] = ()
+
+
+def prove_template(arena: Arena, template: Template, pairs: list[tuple[int, int]], meter: Meter) -> list[Proof]:
+    """One proof for each pair of roots (indices into ``template.roots``): reference and candidate."""
+    leaves = _leaves(arena, template)
+    proofs: dict[int, Proof] = {}
+    for freeze in (True, False):
+        attempt = _Attempt(arena, template, leaves, meter, freeze)
+        for number, (i, j) in enumerate(pairs):
+            if number not in proofs or proofs[number].outcome != "equal":
+                proofs[number] = attempt.prove(template.roots[i], template.roots[j])
+        if not attempt.evaluator.forms.has_frozen or all(p.outcome == "equal" for p in proofs.values()):
+            break
+    return [proofs[number] for number in range(len(pairs))]
+
+
+class _Attempt:
+    def __init__(self, arena: Arena, template: Template, leaves: dict[int, Leaf], meter: Meter, freeze: bool) -> None:
+        self.template = template
+        self.meter = meter
+        self.evaluator = Evaluator(arena, template, leaves, meter, freeze)
+        self.evaluator.run()
+        self.former = Former(arena, template, self.evaluator.forms.ring)
+
+    def prove(self, reference: int, candidate: int) -> Proof:
+        if reference == candidate:
+            return Proof("equal")
+        try:
+            left, right = self.evaluator.value(reference), self.evaluator.value(candidate)
+            difference = self.evaluator.forms.add(right, left, -1)
+            remainder = self.evaluator.forms.expander.remainder(difference)
+            if not remainder:
+                return Proof("equal", assumptions=self._assumptions(reference, candidate))
+            return self._unequal(left, right, remainder)
+        except Undecided as reason:
+            return Proof("unknown", str(reason))
+
+    def _unequal(self, left: Poly, right: Poly, remainder: Poly) -> Proof:
+        ring = self.evaluator.forms.ring
+        expander = self.evaluator.forms.expander
+        first, second = expander.expand(left), expander.expand(right)
+        proof = Proof("different", "", self.former.form(first), self.former.form(second), self.former.difference(first, second))
+        if not decidable(ring, remainder):
+            atoms = [ring.atoms[a] for a in reachable(ring, remainder)]
+            kinds = sorted({a.name or a.kind.value for a in atoms if a.kind in UNDECIDED_KINDS})
+            proof.outcome, proof.reason = "unknown", "normal forms differ, which does not decide over: " + ", ".join(kinds)
+        return proof
+
+    def _assumptions(self, reference: int, candidate: int) -> tuple[str, ...]:
+        """Side conditions that only one side has; conditions of both sides restrict both to the same domain."""
+        conditions = self.evaluator.conditions
+        notes = [f"opaque operation {name} is a function of its arguments" for name in self._opaque(reference, candidate)]
+        if conditions:
+            left, right = ({c for n in self._below(root) for c in conditions.get(n, ())} for root in (reference, candidate))
+            notes += [what for what, _ in left ^ right]
+        return tuple(sorted(set(notes)))
+
+    def _opaque(self, reference: int, candidate: int) -> set[str]:
+        opaque = self.evaluator.opaque
+        if not opaque:
+            return set()
+        return {opaque[n] for root in (reference, candidate) for n in self._below(root) if n in opaque}
+
+    def _below(self, root: int) -> set[int]:
+        seen, stack = {root}, [root]
+        while stack:
+            for child in operands(self.template, stack.pop()):
+                if child not in seen:
+                    seen.add(child)
+                    stack.append(child)
+        return seen
+
+
+def _leaves(arena: Arena, template: Template) -> dict[int, Leaf]:
+    leaves: dict[int, Leaf] = {}
+    formats: dict[str, Leaf] = {}
+    bases = np.array([entry.base for entry in arena.inputs], np.int64)
+    for node, op in enumerate(template.ops):
+        if op == INPUT:
+            flat = -1 - template.columns.blocks(node).astype(np.int64)
+            which = np.unique(np.searchsorted(bases, flat, side="right") - 1)
+            fmt = {arena.inputs[w].fmt for w in which.tolist()}
+            leaves[node] = formats.setdefault(name := fmt.pop(), _leaf_of_format(name)) if len(fmt) == 1 else _UNKNOWN
+        elif op == CONSTANTS:
+            leaves[node] = _leaf_of_constants(arena, template.columns.blocks(node))
+    return leaves
+
+
+_UNKNOWN = Leaf(Sign.UNKNOWN, False, None, None)
+
+
+def _leaf_of_format(fmt: str) -> Leaf:
+    if fmt == "pred":
+        return Leaf(Sign.NONNEGATIVE, True, 0, 1)
+    if fmt[:1] not in ("s", "u", "i") or not fmt[1:].isdigit():
+        return _UNKNOWN
+    bits = int(fmt[1:])
+    if fmt[0] == "u":
+        return Leaf(Sign.NONNEGATIVE, True, 0, (1 << bits) - 1)
+    return Leaf(Sign.UNKNOWN, True, -(1 << bits - 1), (1 << bits - 1) - 1)
+
+
+def _leaf_of_constants(arena: Arena, ids: np.ndarray) -> Leaf:
+    index = arena.columns()[1][ids]
+    consts = [arena.consts[i] for i in np.unique(index).tolist()]
+    integer = all(c.is_rational and c.coef.denominator == 1 for c in consts)
+    sign = Sign.POSITIVE if all(c.coef > 0 for c in consts) else Sign.UNKNOWN
+    return Leaf(sign, integer, None, None)
+
+
+__all__ = ["BudgetSpent", "Proof", "prove_template"]

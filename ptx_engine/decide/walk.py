@@ -1,0 +1,257 @@
+"""Templates: the formula that a column of outputs has in common, found by walking all of them at once.
+
+The walk goes breadth first in waves: all columns of a wave are gathered, checked to have one operator down the column,
+and their operand columns interned (see ``columns``). Where operators, constants or record lengths differ between
+outputs, ``SplitClass`` carries labels by which the caller splits the class. Input columns become template variables, and
+so do columns of many different finite constants (``generalised``; a failed proof over those is repeated split by value).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ptx_engine.decide.budget import Meter
+from ptx_engine.decide.columns import Columns
+from ptx_engine.terms.arena import CONST_CAP, NEG_INF, POS_INF, ZERO, Arena, DotRecord
+from ptx_engine.terms.ops import TABLE, Op
+
+#: template-only operator codes: a variable that stands for an input column, and one for a column of constants
+INPUT, CONSTANTS = 250, 251
+_GATHER = 1 << 22  # record operands gathered at once
+_FEW_CONSTANTS = 4
+_NEUTRAL = {Op.NSUM: ZERO, Op.NMAX: NEG_INF, Op.NMIN: POS_INF}
+
+
+class SplitClass(Exception):
+    """The outputs do not share one formula; ``labels`` (outputs,) tells the parts apart."""
+
+    def __init__(self, labels: np.ndarray) -> None:
+        super().__init__("outputs of one class differ in form")
+        self.labels = labels
+
+
+@dataclass
+class Template:
+    """Nodes ``ops[i]`` with operand nodes ``args[i]`` (plain ints in plain slots; a constant's index for CONST; for DOT the
+    accumulator, then pairs of factors). ``roots`` are the nodes of the root columns in the order given."""
+
+    ops: list[int]
+    args: list[tuple[int, ...]]
+    roots: list[int]
+    columns: Columns
+    generalised: bool
+
+
+class Walker:
+    """Walks the columns of one class over an arena."""
+
+    def __init__(self, arena: Arena, columns: Columns, meter: Meter, split_constants: bool) -> None:
+        self._arena = arena
+        self._op, self._a, self._b, self._c = arena.columns()
+        self._columns = columns
+        self._meter = meter
+        self._split_constants = split_constants
+        self._ops: list[int] = []
+        self._args: list[tuple[int, ...]] = []
+        self._labels: list[np.ndarray] = []
+        self._generalised = False
+
+    def run(self, roots: np.ndarray) -> Template:
+        """The template of root columns (R, outputs) of ids; raises ``SplitClass``."""
+        part = 0 if self._columns.outputs == 1 else 1
+        nodes = self._columns.resolve(part, np.ascontiguousarray(roots, np.int32))
+        while self._columns.fresh:
+            waves = self._columns.take()
+            self._extend()
+            for number, members, ids in waves:
+                self._meter.spend(len(members))
+                self._wave(number, members, ids)
+            if self._labels:
+                _, labels = np.unique(np.stack(self._labels), axis=1, return_inverse=True)
+                raise SplitClass(labels.reshape(-1))
+        self._extend()
+        return Template(self._ops, self._args, nodes.tolist(), self._columns, self._generalised)
+
+    def _extend(self) -> None:
+        missing = len(self._columns) - len(self._ops)
+        self._ops.extend([INPUT] * missing)
+        self._args.extend([()] * missing)
+
+    def _wave(self, part: int, nodes: np.ndarray, ids: np.ndarray) -> None:
+        kind = np.where(ids < 0, INPUT, self._op[np.maximum(ids, 0)])
+        same = (kind == kind[:, :1]).all(axis=1)
+        for i in np.flatnonzero(~same).tolist():
+            self._differ(part, kind[i])
+        if not same.all():
+            nodes, ids, kind = nodes[same], ids[same], kind[same]
+        first = kind[:, 0]
+        for code in np.unique(first).tolist():
+            if code == INPUT:
+                continue
+            here = first == code
+            self._expand(code, part, nodes[here], ids[here])
+
+    def _differ(self, part: int, block_labels: np.ndarray) -> None:
+        self._labels.append(block_labels[self._columns.partitions[part].inverse].astype(np.int64))
+
+    def _expand(self, code: int, part: int, nodes: np.ndarray, ids: np.ndarray) -> None:
+        op = Op(code)
+        if op is Op.CONST:
+            self._constants(part, nodes, ids)
+        elif op is Op.DOT:
+            self._dots(part, nodes, ids)
+        elif TABLE[op].record:
+            self._naries(op, part, nodes, ids)
+        else:
+            self._operators(op, part, nodes, ids)
+
+    def _constants(self, part: int, nodes: np.ndarray, ids: np.ndarray) -> None:
+        index = self._a[ids]
+        for node, row in zip(nodes.tolist(), index):
+            if part == 0:
+                self._ops[node], self._args[node] = Op.CONST, (int(row[0]),)
+                continue
+            values = np.unique(row)
+            special = any(self._arena.consts[v].special is not None or self._arena.consts[v].coef == 0 for v in values.tolist())
+            if self._split_constants or special or len(values) <= _FEW_CONSTANTS:
+                self._differ(part, row)
+            else:
+                self._ops[node] = CONSTANTS
+                self._generalised = True
+
+    def _operators(self, op: Op, part: int, nodes: np.ndarray, ids: np.ndarray) -> None:
+        row = TABLE[op]
+        slots = {"b": self._b, "c": self._c}
+        plain = [slots[name][ids] for name in row.plain]
+        for values in plain:
+            for i in np.flatnonzero(~(values == values[:, :1]).all(axis=1)).tolist():
+                self._differ(part, values[i])
+        operands = np.concatenate([column[ids] for column in (self._a, self._b, self._c)[: row.arity]])
+        children = self._columns.resolve(part, operands).reshape(row.arity, -1).T
+        rest = np.stack([values[:, 0] for values in plain], axis=1) if plain else np.zeros((len(nodes), 0), np.int64)
+        for node, args in zip(nodes.tolist(), np.concatenate([children, rest], axis=1).tolist()):
+            self._ops[node], self._args[node] = op, tuple(args)
+
+    # --- records --------------------------------------------------------------------------------
+
+    def _naries(self, op: Op, part: int, nodes: np.ndarray, ids: np.ndarray) -> None:
+        record = self._a[ids]
+        for node, row, which in zip(nodes.tolist(), ids, record):
+            self._meter.spend(1)
+            if (which == which[0]).all():
+                entry = self._arena.naries[int(which[0])]
+                operands = entry.operands[row - entry.first]
+            else:
+                operands = self._mixed_nary(row, which, _NEUTRAL[op])
+            operands = self._drop_neutral(part, operands, operands == _NEUTRAL[op])
+            if operands is not None:
+                self._ops[node], self._args[node] = op, tuple(self._resolve_each(part, operands).tolist())
+
+    def _resolve_each(self, part: int, operands: np.ndarray) -> np.ndarray:
+        """Nodes of the K columns of operands (blocks, K)."""
+        return self._columns.resolve(part, np.ascontiguousarray(operands.T))
+
+    def _mixed_nary(self, ids: np.ndarray, which: np.ndarray, neutral: int) -> np.ndarray:
+        entries = {w: self._arena.naries[w] for w in np.unique(which).tolist()}
+        width = max(e.operands.shape[1] for e in entries.values())
+        result = np.full((len(ids), width), neutral, np.int32)
+        for w, entry in entries.items():
+            here = np.flatnonzero(which == w)
+            result[here, : entry.operands.shape[1]] = entry.operands[ids[here] - entry.first]
+        return result
+
+    def _drop_neutral(self, part: int, operands: np.ndarray, neutral: np.ndarray) -> np.ndarray | None:
+        """Operands (blocks, K) without the neutral ones; None (and a split) where their number differs between blocks."""
+        if not neutral.any():
+            return operands
+        counts = (~neutral).sum(axis=1)
+        if (counts != counts[0]).any():
+            self._differ(part, counts)
+            return None
+        keep = np.argsort(neutral, axis=1, kind="stable")[:, : counts[0]]
+        return np.take_along_axis(operands, keep, axis=1)
+
+    def _dots(self, part: int, nodes: np.ndarray, ids: np.ndarray) -> None:
+        record = self._a[ids]
+        alone = (record == record[:, :1]).all(axis=1)
+        for which in np.unique(record[alone, 0]).tolist():
+            here = np.flatnonzero(alone & (record[:, 0] == which))
+            entry = self._arena.dots[which]
+            step = max(1, _GATHER // max(1, ids.shape[1] * entry.rows.shape[2]))
+            for i in range(0, len(here), step):
+                some = here[i : i + step]
+                self._meter.spend(len(some))
+                self._dots_of(entry, part, nodes[some], ids[some])
+        for i in np.flatnonzero(~alone).tolist():
+            self._mixed_dot(part, int(nodes[i]), ids[i], record[i])
+
+    def _dots_of(self, entry: DotRecord, part: int, nodes: np.ndarray, ids: np.ndarray) -> None:
+        """Columns (C, blocks) of nodes of one record."""
+        _, height, width = entry.acc.shape
+        flat = ids - entry.first
+        depth = entry.rows.shape[2]
+        rows = entry.rows.reshape(-1, depth)
+        cols = entry.cols.reshape(-1, depth)
+        row_index = flat // width
+        col_index = flat // (height * width) * width + flat % width
+        acc = self._columns.resolve(part, entry.acc.reshape(-1)[flat])
+        if (rows == ZERO).any() or (cols == ZERO).any():
+            for node, a, r, c in zip(nodes.tolist(), acc.tolist(), row_index, col_index):
+                self._store_dot(part, node, a, rows[r], cols[c])
+            return
+        left = self._shared(part, rows, row_index)
+        right = self._shared(part, cols, col_index)
+        pairs = np.stack([left, right], axis=2).reshape(len(nodes), -1)
+        for node, a, factors in zip(nodes.tolist(), acc.tolist(), pairs.tolist()):
+            self._ops[node], self._args[node] = Op.DOT, (a, *factors)
+
+    def _shared(self, part: int, table: np.ndarray, index: np.ndarray) -> np.ndarray:
+        """Nodes (C, K) of operands ``table[index]``; equal index columns (one row of a tile against all columns) once."""
+        weights = self._columns.partitions[part].weights
+        keys = index.astype(np.int64) @ weights
+        _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
+        if not (index == index[first][inverse]).all():
+            first = inverse = np.arange(len(index))
+        chosen = index[first]  # (U, blocks)
+        count, depth = len(chosen), table.shape[1]
+        result = np.empty((count, depth), np.int64)
+        uniform = (chosen == chosen[:, :1]).all(axis=1)
+        if uniform.any():
+            result[uniform] = self._columns.resolve(0, table[chosen[uniform, 0]].reshape(-1, 1)).reshape(-1, depth)
+        if not uniform.all():
+            gathered = table[chosen[~uniform]].transpose(0, 2, 1)  # (U', K, blocks)
+            nodes = self._columns.resolve(part, np.ascontiguousarray(gathered).reshape(-1, chosen.shape[1]))
+            result[~uniform] = nodes.reshape(-1, depth)
+        return result[inverse]
+
+    def _mixed_dot(self, part: int, node: int, ids: np.ndarray, record: np.ndarray) -> None:
+        """One column whose nodes stand in several records; shorter ones are filled up with zero products."""
+        entries = {w: self._arena.dots[w] for w in np.unique(record).tolist()}
+        depth = max(e.rows.shape[2] for e in entries.values())
+        rows, cols = np.zeros((len(ids), depth), np.int32), np.zeros((len(ids), depth), np.int32)
+        acc = np.zeros((1, len(ids)), np.int32)
+        for w, entry in entries.items():
+            here = np.flatnonzero(record == w)
+            _, height, width = entry.acc.shape
+            flat = ids[here] - entry.first
+            k = entry.rows.shape[2]
+            rows[here, :k] = entry.rows.reshape(-1, k)[flat // width]
+            cols[here, :k] = entry.cols.reshape(-1, k)[flat // (height * width) * width + flat % width]
+            acc[0, here] = entry.acc.reshape(-1)[flat]
+        self._store_dot(part, node, int(self._columns.resolve(part, acc)[0]), rows, cols)
+
+    def _store_dot(self, part: int, node: int, acc: int, rows: np.ndarray, cols: np.ndarray) -> None:
+        """One DOT column with operands (blocks, K), products with a zero factor dropped."""
+        zero = (rows == ZERO) | (cols == ZERO)
+        left, right = self._drop_neutral(part, rows, zero), self._drop_neutral(part, cols, zero)
+        if left is None or right is None:
+            return
+        pairs = np.stack([self._resolve_each(part, left), self._resolve_each(part, right)], axis=1)
+        self._ops[node], self._args[node] = Op.DOT, (acc, *pairs.reshape(-1).tolist())
+
+
+def leaf_constants(arena: Arena, template: Template, node: int) -> list[int]:
+    """The distinct constant ids of a CONSTANTS column."""
+    return [int(i) for i in np.unique(template.columns.blocks(node)).tolist() if 0 <= i < CONST_CAP or arena.node(int(i))[0] is Op.CONST]
