@@ -15,8 +15,9 @@ from ptx_engine.isa.decode import Decode, Step
 from ptx_engine.isa.floating import read_packed
 from ptx_engine.isa.group import Group
 from ptx_engine.isa.integer import to_bits, to_signed
+from ptx_engine.isa.move import unpack
 from ptx_engine.isa.registry import instruction
-from ptx_engine.isa.values import E4M3, E5M2, FLOATS, TF32, Sym, Value, int_fmt, read_float, uninitialised
+from ptx_engine.isa.values import BITS, E4M3, E5M2, FLOATS, TF32, Sym, Value, int_fmt, read_float, uninitialised
 from ptx_engine.terms import CONST_CAP, ONE, ZERO, Arena, Ids, Op
 
 INT_TYPES = "u8|u16|u32|u64|s8|s16|s32|s64"
@@ -210,8 +211,10 @@ def _resize_symbolic(
     if number is None:
         if sum(f.bits for f, _ in value.parts) == bits == width:
             return value
-        if len(value.parts) > 1 and value.parts[0][0].bits == width == register:  # cvt.u16.u32 of a packed register: its low half
-            return Sym((value.parts[0],))
+        if bits > width == register:  # the low word of packed data
+            return unpack(value, width, bits // width)[0]
+        if bits < width and not signed:  # zero extension of packed data
+            return Sym((*value.parts, *((BITS[bits], 0) for _ in range(width // bits - 1))))
         raise refused("cvt", value)
     ids, lo, hi = number
     low, high = (-(1 << width - 1), (1 << width - 1) - 1) if to_signed_type else (0, (1 << width) - 1)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ptx_engine.decide.levels import Mode, Step, plan
+from ptx_engine.decide.levels import Step
 from ptx_engine.terms import CONST_CAP, TABLE, Arena, Op
 
 #: concrete bits are told to the order checker as ``BITS_BASE + bits``, term ids as they are
@@ -27,47 +27,124 @@ def mix(x: np.ndarray) -> np.ndarray:
         return x ^ (x >> np.uint64(31))
 
 
-def same_value_keys(arena: Arena) -> Callable[[np.ndarray], np.ndarray]:
-    """A function from stored values (int64, any shape) to uint64 keys, equal where the values are equal in every schedule."""
+#: a butterfly over 32 lanes parts two lanes for five levels; below that their operands are the same terms
+SHALLOW = 6
 
-    def keys(values: np.ndarray) -> np.ndarray:
+
+def same_value_keys(arena: Arena) -> tuple[Callable[[np.ndarray], np.ndarray], ...]:
+    """Functions from stored values (int64, any shape) to uint64 keys, equal where the values are equal in every schedule.
+
+    The first looks a few levels deep and takes what is below by identity; the second walks whole terms.
+    """
+
+    def keys(values: np.ndarray, terms_of: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
         flat = values.ravel()
         is_term = flat < BITS_BASE
         result = mix(flat.astype(np.uint64) + _GOLDEN)
         terms, inverse = np.unique(flat[is_term].astype(np.int32), return_inverse=True)
         if terms.size:
-            result[is_term] = _term_keys(arena, terms)[inverse]
+            result[is_term] = terms_of(terms)[inverse]
         return result.reshape(values.shape)
 
-    return keys
+    deep = TermKeys(arena)
+    return (lambda values: keys(values, lambda ids: _shallow_keys(arena, ids))), (lambda values: keys(values, deep))
 
 
-def _term_keys(arena: Arena, ids: np.ndarray) -> np.ndarray:
-    """Structural hashes of terms; operands of ``+ * max min`` in any order."""
-    walk = plan(arena, ids, Mode.CONE)
-    table = np.zeros(walk.size, np.uint64)
-    table[:CONST_CAP] = mix(np.arange(CONST_CAP, dtype=np.uint64) + _GOLDEN)
+def _shallow_keys(arena: Arena, ids: np.ndarray) -> np.ndarray:
+    """Structural hashes of the top ``SHALLOW`` levels of terms (all of one level at a time); records are leaves."""
+    ops, *columns = arena.columns()
+    levels: list[np.ndarray] = [np.unique(ids)]
+    for _ in range(SHALLOW):
+        nodes = _inner(ops, levels[-1])
+        below = [column[nodes] for column in columns]
+        levels.append(np.unique(np.concatenate(below)) if nodes.size else np.zeros(0, np.int32))
+    keys = leaf_keys(levels[-1])
+    for level, under in zip(levels[-2::-1], levels[:0:-1]):
+        keys = _level_keys(ops, columns, level, under, keys)
+    return keys[np.searchsorted(levels[0], ids)]
 
-    def of(operands: np.ndarray) -> np.ndarray:
-        inputs = mix(operands.astype(np.int64).astype(np.uint64))
-        return np.where(operands < 0, inputs, table[np.maximum(operands, 0)])
+
+def leaf_keys(ids: np.ndarray) -> np.ndarray:
+    """Keys of terms by identity."""
+    return mix(ids.astype(np.int64).astype(np.uint64) + _GOLDEN)
+
+
+def _inner(ops: np.ndarray, ids: np.ndarray) -> np.ndarray:
+    nodes = ids[ids >= CONST_CAP]
+    return nodes[_OPENED[ops[nodes]]]
+
+
+#: operators that the shallow walk opens: those whose operands are all ids
+_OPENED = np.zeros(256, bool)
+_OPENED[[op for op, row in TABLE.items() if not row.plain and not row.record]] = True
+
+
+def _level_keys(ops: np.ndarray, columns: list[np.ndarray], level: np.ndarray, under: np.ndarray, keys: np.ndarray) -> np.ndarray:
+    """Keys of one level from the keys of the level under it."""
+    result = leaf_keys(level)
+    nodes = _inner(ops, level)
+    codes = ops[nodes]
+
+    def of(ids: np.ndarray) -> np.ndarray:
+        return keys[np.searchsorted(under, ids)]
 
     with np.errstate(over="ignore"):
-        for step in reversed(walk.steps):
-            table[step.ids.ravel()] = _node_keys(step, of).ravel()
-        return of(ids)
+        for code in np.unique(codes):
+            chosen = nodes[codes == code]
+            op = Op(int(code))
+            operands = [column[chosen] if slot < TABLE[op].arity else None for slot, column in enumerate(columns)]
+            step = Step(op, chosen, np.ones(len(chosen), np.uint8), *operands)
+            result[np.searchsorted(level, chosen)] = _plain_keys(step, of, mix(np.full(1, int(op) + 1, np.uint64)))
+    return result
 
 
-def _node_keys(step: Step, of: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
-    seed = mix(np.full(1, int(step.op) + 1, np.uint64))
-    if step.rows is not None and step.cols is not None and step.c is not None:
-        weights = mix(np.arange(step.rows.shape[-1], dtype=np.uint64) * _GOLDEN + np.uint64(1))
-        products = mix(of(step.rows[:, :, None, :]) * _GOLDEN + mix(of(step.cols[:, None, :, :]))) * weights
-        return mix(products.sum(axis=-1, dtype=np.uint64) + mix(of(step.c)) * np.uint64(3) + seed)
-    if step.operands is not None:
-        weights = mix(np.arange(step.operands.shape[-1], dtype=np.uint64) * _GOLDEN + np.uint64(1))
-        return mix((of(step.operands) * weights).sum(axis=-1, dtype=np.uint64) + seed)
-    return _plain_keys(step, of, seed)
+class TermKeys:
+    """Structural hashes of all terms of an arena, computed emission by emission as far as they are asked for."""
+
+    def __init__(self, arena: Arena) -> None:
+        self.arena = arena
+        self.table = np.zeros(CONST_CAP, np.uint64)
+        self.table[:CONST_CAP] = leaf_keys(np.arange(CONST_CAP))
+        self.done = 0  # emissions hashed
+
+    def of(self, ids: np.ndarray) -> np.ndarray:
+        """Keys of terms that are hashed already; inputs by identity."""
+        found = self.table[np.maximum(ids, 0)]
+        return np.where(ids < 0, leaf_keys(ids), found) if ids.size and int(ids.min()) < 0 else found
+
+    def __call__(self, ids: np.ndarray) -> np.ndarray:
+        ops, a, b, c = self.arena.columns()
+        if len(self.table) < len(ops):
+            grown = np.zeros(max(len(ops), 2 * len(self.table)), np.uint64)
+            grown[: len(self.table)] = self.table
+            self.table = grown
+        starts = self.arena.emissions
+        last = int(ids.max()) if ids.size else 0
+        with np.errstate(over="ignore"):
+            while self.done < len(starts) and starts[self.done] <= last:
+                first = starts[self.done]
+                self.done += 1
+                stop = starts[self.done] if self.done < len(starts) else len(ops)
+                self.table[first:stop] = self._emission(Op(int(ops[first])), slice(first, stop), (a, b, c)).ravel()
+        return self.of(ids)
+
+    def _emission(self, op: Op, nodes: slice, columns: tuple[np.ndarray, np.ndarray, np.ndarray]) -> np.ndarray:
+        seed = mix(np.full(1, int(op) + 1, np.uint64))
+        if op is Op.DOT:
+            record = self.arena.dots[int(columns[0][nodes.start])]
+            rows, cols = self._lists(record.rows, 1), self._lists(record.cols, 2)
+            return mix(rows[:, :, None] * _GOLDEN + mix(cols)[:, None, :] + self.of(record.acc) * np.uint64(3) + seed)
+        if TABLE[op].record:
+            return mix(self._lists(self.arena.naries[int(columns[0][nodes.start])].operands, 1) + seed)
+        ids = np.arange(nodes.start, nodes.stop, dtype=np.int32)
+        row = TABLE[op]
+        operands = [x[nodes] if slot < row.arity or "abc"[slot] in row.plain else None for slot, x in enumerate(columns)]
+        return _plain_keys(Step(op, ids, np.ones(len(ids), np.uint8), *operands), self.of, seed)
+
+    def _lists(self, ids: np.ndarray, salt: int) -> np.ndarray:
+        """One key per list of operands along the last axis, in order."""
+        weights = mix(np.arange(ids.shape[-1], dtype=np.uint64) * _GOLDEN + np.uint64(salt)) | np.uint64(1)
+        return mix((self.of(ids) * weights).sum(axis=-1, dtype=np.uint64))
 
 
 def _plain_keys(step: Step, of: Callable[[np.ndarray], np.ndarray], seed: np.ndarray) -> np.ndarray:

@@ -58,7 +58,7 @@ class OrderChecker:
 
     def __init__(
         self, launch: Launch, shared_bytes: int, buffers: Sequence[Buffer], warp_size: int = WARP_SIZE,
-        value_keys: ValueKeys | None = None,
+        value_keys: ValueKeys = (),
     ) -> None:  # fmt: skip
         self._launch = launch
         self._n = launch.threads

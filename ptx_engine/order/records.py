@@ -173,14 +173,14 @@ class Column:
     old: bool = False
     low: int = -1
     high: int = -1
-    keys: np.ndarray | None = None
+    keys: dict[Callable[[np.ndarray], np.ndarray], np.ndarray] = field(default_factory=dict)
 
     def value_keys(self, keys_of: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
         """What ``keys_of`` makes of the stored values, (n, k), computed once."""
         assert self.values is not None
-        if self.keys is None:
-            self.keys = keys_of(self.values.reshape(len(self.threads), -1))
-        return self.keys
+        if keys_of not in self.keys:
+            self.keys[keys_of] = keys_of(self.values.reshape(len(self.threads), -1))
+        return self.keys[keys_of]
 
     @property
     def batch(self) -> Batch:

@@ -19,8 +19,8 @@ from ptx_engine.order.pairs import Rows
 from ptx_engine.order.records import ASYNC, ATOMIC, NEVER, READ, WRITE, Column, Space
 
 
-#: stored values of any shape -> uint64 keys of that shape
-ValueKeys = Callable[[np.ndarray], np.ndarray]
+#: functions from stored values (any shape) to uint64 keys, cheapest first; equal keys of one of them mean equal bits
+ValueKeys = Sequence[Callable[[np.ndarray], np.ndarray]]
 
 
 class Missing(IntEnum):
@@ -70,7 +70,7 @@ def role(kind: int) -> str:
 class Report:
     """Collects the findings of a launch."""
 
-    def __init__(self, launch: Launch, buffers: Sequence[Buffer], warp_size: int, value_keys: ValueKeys | None = None) -> None:
+    def __init__(self, launch: Launch, buffers: Sequence[Buffer], warp_size: int, value_keys: ValueKeys = ()) -> None:
         self._launch = launch
         self._value_keys = value_keys
         self._buffers = sorted(buffers, key=lambda b: b.address)
@@ -184,10 +184,10 @@ def classify(rows: Rows, a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return np.select([case for case, _ in cases], [int(m) for _, m in cases], int(Missing.BARRIER))
 
 
-def same_values(rows: Rows, a: np.ndarray, b: np.ndarray, value_keys: ValueKeys | None = None) -> np.ndarray:
+def same_values(rows: Rows, a: np.ndarray, b: np.ndarray, value_keys: ValueKeys = ()) -> np.ndarray:
     """Whether both accesses of a pair are plain writes that leave the same value in every common byte.
 
-    ``value_keys`` maps stored values to numbers that are equal where the bits are equal in every schedule; it is asked only
+    ``value_keys`` map stored values to numbers that are equal where the bits are equal in every schedule; they are asked only
     about pairs whose values differ as given (two lanes of a butterfly reduction hold x+y and y+x)."""
     out = np.zeros(len(a), bool)
     kinds = rows.kind[a] & rows.kind[b] & WRITE
@@ -206,7 +206,7 @@ def same_values(rows: Rows, a: np.ndarray, b: np.ndarray, value_keys: ValueKeys 
     return out
 
 
-def _equal_where_common(one: Column, p: np.ndarray, two: Column, q: np.ndarray, value_keys: ValueKeys | None) -> np.ndarray:
+def _equal_where_common(one: Column, p: np.ndarray, two: Column, q: np.ndarray, value_keys: ValueKeys) -> np.ndarray:
     """Whether stores p[i] of one column and q[i] of another agree in the bytes that they share."""
     out = np.zeros(len(p), bool)
     if one.values is None or two.values is None:
@@ -223,8 +223,10 @@ def _equal_where_common(one: Column, p: np.ndarray, two: Column, q: np.ndarray, 
         common = min(x.shape[1] - first, y.shape[1] - second)
         mine, theirs = slice(first, first + common), slice(second, second + common)
         equal = (x[p[some], mine] == y[q[some], theirs]).all(axis=1)
-        if value_keys is not None and not equal.all():
-            u, v = one.value_keys(value_keys), two.value_keys(value_keys)
-            equal = (u[p[some], mine] == v[q[some], theirs]).all(axis=1)
+        for keys_of in value_keys:
+            if equal.all():
+                break
+            u, v = one.value_keys(keys_of), two.value_keys(keys_of)
+            equal |= (u[p[some], mine] == v[q[some], theirs]).all(axis=1)
         out[some] = equal
     return out

@@ -93,6 +93,8 @@ class Arena:
         #: set by whoever emits: who (an instruction index, a tile op) the next nodes belong to
         self.origin: object = None
         self._origins: list[tuple[int, object]] = []
+        #: first ids of the emissions, ascending: nodes of one emission do not depend on each other
+        self.emissions: list[int] = []
         for const in (k.ZERO, k.ONE):
             self.const(const)
         for special in (Special.POS_INF, Special.NEG_INF, Special.NAN, Special.UNDEF):
@@ -213,6 +215,7 @@ class Arena:
             self._reserve(count)
             span = slice(self._size, self._size + count)
             self._op[span], self._a[span], self._b[span], self._c[span] = rows.T
+            self.emissions.extend(range(self._size, self._size + count))
             self._size += count
 
     def _emit_scalar(self, op: int, a: int, b: int, c: int) -> int:
@@ -233,6 +236,7 @@ class Arena:
             self._reserve(count)
         if not self._origins or self._origins[-1][1] is not self.origin:
             self._origins.append((first, self.origin))
+        self.emissions.append(first)
         self._op[first:stop] = op
         self._a[first:stop] = a
         self._b[first:stop] = b
