@@ -12,6 +12,8 @@ from functools import lru_cache
 
 import numpy as np
 
+from ptx_engine.decide.tiles import product
+
 #: p0, p1, p2; every step is a safe prime, and 2, 3, 5, 7 are squares in the first two fields
 CHAIN = (2147365919, 1073682959, 536841479)
 
@@ -98,13 +100,15 @@ class Field:
         """
         if x.shape[-2] == 1 and y.shape[-1] == 1:
             return self._inner(x[..., 0, :], y[..., 0])[..., None, None]
-        high, low = (x >> np.uint64(16)).astype(np.float64), (x & np.uint64(0xFFFF)).astype(np.float64)
-        right = y.astype(np.float64)
+        # in C order whatever the views' layout: otherwise these are no BLAS calls
+        high = (x >> np.uint64(16)).astype(np.float64, order="C")
+        low = (x & np.uint64(0xFFFF)).astype(np.float64, order="C")
+        right = y.swapaxes(-1, -2).astype(np.float64, order="C").swapaxes(-1, -2)
         p, total = np.uint64(self.p), None
         for start in range(0, x.shape[-1], _BLOCK):
             span = slice(start, start + _BLOCK)
-            top = (high[..., span] @ right[..., span, :]).astype(np.uint64) % p
-            part = (top << np.uint64(16)) + (low[..., span] @ right[..., span, :]).astype(np.uint64)
+            top = product(high[..., span], right[..., span, :]).astype(np.uint64) % p
+            part = (top << np.uint64(16)) + product(low[..., span], right[..., span, :]).astype(np.uint64)
             total = part % p if total is None else (total + part) % p
         return np.zeros((*x.shape[:-1], y.shape[-1]), np.uint64) if total is None else total
 

@@ -16,8 +16,8 @@ from collections.abc import Callable
 import numpy as np
 
 from ptx_engine.decide.field import GOLDEN, Field, fields, key, mix
-from ptx_engine.decide.levels import LEVELS, Plan, Step, plan
-from ptx_engine.terms.arena import CONST_CAP, Arena
+from ptx_engine.decide.levels import LEVELS, Plan, Step, plan, store
+from ptx_engine.terms.arena import Arena
 from ptx_engine.terms.constants import ONE, Const
 from ptx_engine.terms.ops import Op
 
@@ -48,7 +48,7 @@ class Fingerprints:
 
     def of(self, ids: np.ndarray, level: int = 0) -> np.ndarray:
         """Values of ids that are needed at a level."""
-        return self._levels[level].values.take(np.asarray(ids), axis=0)
+        return self._levels[level].values.take(self.plan.at(ids), axis=0)
 
     def same(self, x: int, y: int) -> bool | None:
         """Whether two ids agree at every point, at some level where both are known; None if there is no such level."""
@@ -56,7 +56,8 @@ class Fingerprints:
         for level in range(LEVELS):
             if need >> level & 1:
                 values = self._levels[level].values
-                return bool((values[x] == values[y]).all())
+                first, second = self.plan.at(np.array([x, y]))
+                return bool((values[first] == values[second]).all())
         return None
 
 
@@ -79,8 +80,7 @@ class _Level:
         self.owner, self.level, self.points = owner, level, owner.points
         self.field: Field = fields()[level]
         self.plan, self.arena = owner.plan, owner.arena
-        self.op = self.arena.columns()[0]
-        self.values = np.zeros((len(self.plan.need), self.points), np.uint32)
+        self.values = np.zeros((len(self.plan.ids), self.points), np.uint32)
         self._sets: np.ndarray | None = None
 
     def run(self) -> None:
@@ -90,18 +90,18 @@ class _Level:
             evaluator = EVALUATORS[step.op]
             for part in _chunks(step, self.points):
                 result = evaluator(self, part)
-                self.values[part.ids.ravel()] = result.reshape(-1, self.points)
+                store(self.values, part.ids, result)
 
     def _load_leaves(self) -> None:
-        ids = self.plan.inputs(self.level)
-        flat = -1 - ids.astype(np.int64)
-        bounds = np.searchsorted(flat, [entry.base for entry in self.arena.inputs] + [len(self.plan.need) - self.plan.size])
+        ids = self.plan.input_ids(self.level)
+        rows, flat = self.plan.at(ids), -1 - ids.astype(np.int64)
+        bounds = np.searchsorted(flat, [*(entry.base for entry in self.arena.inputs), len(self.plan.need)])
         for entry, start, stop in zip(self.arena.inputs, bounds, bounds[1:]):
             if start < stop:
-                self.values[ids[start:stop]] = input_values(
+                self.values[rows[start:stop]] = input_values(
                     self.owner.seed, entry.name, flat[start:stop] - entry.base, self.level, self.points
                 )
-        constants = self.plan.constants(self.level)
+        constants = self.plan.constant_ids(self.level)
         if len(constants):
             self.values[constants] = [self.constant(self.arena.consts[int(i)]) for i in constants]
 
@@ -146,17 +146,21 @@ class _Level:
     def sets(self) -> np.ndarray:
         """Set hashes of max and min nodes: the sum of mixed members, so that nesting and order do not matter."""
         if self._sets is None:
-            self._sets = np.zeros((self.plan.size, self.points), np.uint64)
+            self._sets = np.zeros((len(self.plan.ids), self.points), np.uint64)
         return self._sets
 
     def members(self, ids: np.ndarray, values: np.ndarray, ops: tuple[Op, Op]) -> np.ndarray:
         """What operands add to a set: their own set if they are the same kind of node, else the mixed value."""
         mixed = mix(values + np.uint64(key(self.owner.seed, "member", self.level)))
-        codes = self.op.take(np.maximum(ids, 0))
+        codes = self.plan.codes.take(ids)
         nested = (codes == ops[0]) | (codes == ops[1])
         if nested.any():
             mixed[nested] = self.sets[ids[nested]]
         return mixed
+
+    def set_value(self, total: np.ndarray) -> np.ndarray:
+        """The field element of a set hash."""
+        return self.field.reduce(mix(total + np.uint64(key(self.owner.seed, "set", self.level))))
 
 
 def _chunks(step: Step, points: int) -> list[Step]:
@@ -258,47 +262,46 @@ def _tanh(level: _Level, step: Step) -> np.ndarray:
     return _quotient(level, level.field.sub(power, np.broadcast_to(one, power.shape)), level.field.add(power, one))
 
 
-def _set(level: _Level, step: Step, ops: tuple[Op, Op], negated: bool) -> np.ndarray:
-    """MAX and NMAX as a hash of the set of arguments; min(S) = -max(-S)."""
-    if step.operands is None:
-        assert step.a is not None and step.b is not None
-        operands = np.stack((step.a, step.b), axis=1)
-    else:
-        operands = step.operands
+def _pair_set(level: _Level, step: Step, ops: tuple[Op, Op], negated: bool) -> np.ndarray:
+    """MAX as a hash of the set of arguments; min(S) = -max(-S). max(x, x) = x, whatever x is made of."""
+    assert step.a is not None and step.b is not None
+    x, y = level.get(step.a), level.get(step.b)
+    if negated:
+        x, y = level.field.neg(x), level.field.neg(y)
+    mixed, other = level.members(step.a, x, ops), level.members(step.b, y, ops)
+    same = mixed == other
+    total = mixed + np.where(same, np.uint64(0), other)
+    level.sets[step.ids] = total
+    result = np.where(same, x, level.set_value(total))
+    return level.field.neg(result) if negated else result
+
+
+def _row_set(level: _Level, step: Step, ops: tuple[Op, Op], negated: bool) -> np.ndarray:
+    """NMAX likewise; an id that stands twice in a row counts once."""
+    assert step.operands is not None
+    operands = np.sort(step.operands, axis=1)
     values = level.get(operands)
     if negated:
         values = level.field.neg(values)
     mixed = level.members(operands, values, ops)
-    ordered = np.sort(operands, axis=1)
-    if (ordered[:, 1:] == ordered[:, :-1]).any():
-        mixed, values = _without_repeats(operands, mixed, values)
-    same = (mixed == mixed[:, :1]).all(axis=1)  # max(x, x) = x, whatever x is made of
+    same = (mixed == mixed[:, :1]).all(axis=1)
+    mixed[:, 1:][operands[:, 1:] == operands[:, :-1]] = 0
     total = np.where(same, mixed[:, 0], mixed.sum(axis=1, dtype=np.uint64))
     level.sets[step.ids] = total
-    result = np.where(same, values[:, 0], level.field.reduce(mix(total + np.uint64(key(level.owner.seed, "set", level.level)))))
+    result = np.where(same, values[:, 0], level.set_value(total))
     return level.field.neg(result) if negated else result
-
-
-def _without_repeats(operands: np.ndarray, mixed: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Operands sorted by id; a repeated id adds nothing, unless it is all there is."""
-    order = np.argsort(operands, axis=1, kind="stable")
-    ordered = np.take_along_axis(operands, order, axis=1)
-    mixed, values = (np.take_along_axis(x, order[:, :, None], axis=1) for x in (mixed, values))
-    repeat = np.zeros(ordered.shape, bool)
-    repeat[:, 1:] = ordered[:, 1:] == ordered[:, :-1]
-    repeat[repeat[:, 1:].all(axis=1)] = False
-    mixed[repeat] = 0
-    return mixed, values
 
 
 @_evaluates(Op.MAX, Op.NMAX)
 def _max(level: _Level, step: Step) -> np.ndarray:
-    return _set(level, step, (Op.MAX, Op.NMAX), False)
+    make = _pair_set if step.op is Op.MAX else _row_set
+    return make(level, step, (Op.MAX, Op.NMAX), False)
 
 
 @_evaluates(Op.MIN, Op.NMIN)
 def _min(level: _Level, step: Step) -> np.ndarray:
-    return _set(level, step, (Op.MIN, Op.NMIN), True)
+    make = _pair_set if step.op is Op.MIN else _row_set
+    return make(level, step, (Op.MIN, Op.NMIN), True)
 
 
 @_evaluates(Op.ABS)
@@ -308,7 +311,7 @@ def _abs(level: _Level, step: Step) -> np.ndarray:
     seed = level.owner.seed
     member = np.uint64(key(seed, "member", level.level))
     total = mix(x + member) + mix(level.field.neg(x) + member)
-    return np.where(x == 0, x, level.field.reduce(mix(total + np.uint64(key(seed, "set", level.level)))))
+    return np.where(x == 0, x, level.set_value(total))
 
 
 @_evaluates(Op.SIN, Op.ERF)
@@ -334,7 +337,7 @@ def _pow(level: _Level, step: Step) -> np.ndarray:
     assert step.b is not None
     base = _get(level, step.a)
     result = level.hashed("pow", base, level.get(step.b))
-    for exponent in np.unique(step.b[(step.b >= 0) & (step.b < CONST_CAP)]):
+    for exponent in np.unique(step.b[step.b < level.plan.constants]):
         const = level.arena.consts[int(exponent)]
         if const.is_rational and const.coef.denominator == 1 and abs(const.coef) <= 64:
             chosen = step.b == exponent
@@ -444,7 +447,7 @@ def _shift(level: _Level, step: Step) -> np.ndarray:
     assert step.b is not None
     x = _get(level, step.a)
     result = level.hashed(step.op.name, x, level.get(step.b))
-    for amount in np.unique(step.b[(step.b >= 0) & (step.b < CONST_CAP)]):
+    for amount in np.unique(step.b[step.b < level.plan.constants]):
         const = level.arena.consts[int(amount)]
         if const.is_rational and const.coef.denominator == 1 and 0 <= const.coef <= 64:
             chosen = step.b == amount

@@ -13,7 +13,8 @@ from collections.abc import Callable
 import numpy as np
 
 from ptx_engine.decide.field import GOLDEN, key, mix
-from ptx_engine.decide.levels import Plan, Step, plan
+from ptx_engine.decide.levels import Plan, Step, plan, store
+from ptx_engine.decide.tiles import product
 from ptx_engine.terms.arena import Arena
 from ptx_engine.terms.ops import Op
 
@@ -28,27 +29,27 @@ class Reals:
     def __init__(self, arena: Arena, outputs: np.ndarray, inputs: InputValues, *, order: Plan | None = None) -> None:
         self.arena = arena
         self.plan = order if order is not None else plan(arena, outputs)
-        ids = self.plan.inputs()
+        ids = self.plan.input_ids()
         leaves = inputs(ids)
         self.points = leaves.shape[1]
-        self.values = np.zeros((len(self.plan.need), self.points))
-        self.values[ids] = leaves
-        for ident in self.plan.constants():
+        self.values = np.zeros((len(self.plan.ids), self.points))
+        self.values[self.plan.at(ids)] = leaves
+        for ident in self.plan.constant_ids():
             self.values[ident] = float(arena.consts[int(ident)].value())
         with np.errstate(all="ignore"):
             self._run()
 
     def _run(self) -> None:
-        for step in reversed(self.plan.steps):
+        for step in self.plan.steps:
             evaluator = EVALUATORS[step.op]
             size = max(1, _CHUNK // max(1, step.operands.shape[1])) if step.operands is not None else _CHUNK
             for start in range(0, len(step.need), size):
                 part = step if len(step.need) <= size else step.pick(slice(start, start + size))
-                self.values[part.ids.ravel()] = evaluator(self, part).reshape(-1, self.points)
+                store(self.values, part.ids, evaluator(self, part))
 
     def of(self, ids: np.ndarray) -> np.ndarray:
         """Values of ids below the outputs: (n, points)."""
-        return self.values.take(ids, axis=0)
+        return self.values.take(self.plan.at(ids), axis=0)
 
     def get(self, ids: "np.ndarray | None") -> np.ndarray:
         assert ids is not None
@@ -205,9 +206,9 @@ def _ite(reals: Reals, step: Step) -> np.ndarray:
 
 @_evaluates(Op.DOT)
 def _dot(reals: Reals, step: Step) -> np.ndarray:
-    rows = np.moveaxis(reals.get(step.rows), -1, 0)
-    cols = np.moveaxis(reals.get(step.cols), -1, 0)
-    return np.moveaxis(rows @ cols.swapaxes(-1, -2), 0, -1) + reals.get(step.c)
+    rows = np.ascontiguousarray(np.moveaxis(reals.get(step.rows), -1, 0))  # for BLAS
+    cols = np.ascontiguousarray(np.moveaxis(reals.get(step.cols), -1, 0))
+    return np.moveaxis(product(rows, cols.swapaxes(-1, -2)), 0, -1) + reals.get(step.c)
 
 
 @_evaluates(Op.NSUM)

@@ -29,10 +29,9 @@ class Cone:
     def __init__(self, arena: Arena, outputs: "list[int] | np.ndarray") -> None:
         self.arena = arena
         self.plan: Plan = plan(arena, np.asarray(outputs, np.int32), Mode.CONE)
-        nodes = [step.ids.ravel() for step in self.plan.steps]
-        self.nodes: list[int] = np.sort(np.concatenate(nodes)).tolist() if nodes else []
-        self.inputs: list[int] = [int(i) for i in self.plan.inputs()]
-        self.constants: list[int] = [int(i) for i in self.plan.constants()]
+        self.nodes: list[int] = self.plan.node_ids().tolist()
+        self.inputs: list[int] = self.plan.input_ids().tolist()
+        self.constants: list[int] = self.plan.constant_ids().tolist()
 
     def evaluate(self, inputs: Mapping[int, "mpq | int"], bits: int, constants: "Mapping[int, int] | None" = None) -> dict[int, Value]:
         """Values of all nodes. ``inputs`` maps input ids to rationals (0 where missing); ``constants`` replaces constants."""
