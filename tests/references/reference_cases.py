@@ -89,10 +89,11 @@ def pointers(pointer: str, element: str, n: int, result: str) -> str:
 
 
 def load(pointer: str, element: str, n: int, result: str) -> str:
+    kinds = f"(tensor<{n}x!tt.ptr<{element}>>) -> tensor<{n}x{element}>"
     return (
         pointers(pointer, element, n, f"{result}_p")
         + f"""
-    {result} = "tt.load"({result}_p) <{{isVolatile = false, operandSegmentSizes = array<i32: 1, 0, 0>}}> : (tensor<{n}x!tt.ptr<{element}>>) -> tensor<{n}x{element}>"""
+    {result} = "tt.load"({result}_p) <{{operandSegmentSizes = array<i32: 1, 0, 0>}}> : {kinds}"""
     )
 
 
@@ -124,7 +125,7 @@ def memory_kind(kind: str) -> str:
 
 
 def run_elementwise(
-    op: str, kinds: Sequence[str], result: str, inputs: Sequence[np.ndarray], concrete: bool, attributes: str = ""
+    op: str, kinds: Sequence[str], result: str, inputs: Sequence[np.ndarray], concrete: bool = False, attributes: str = ""
 ) -> Result:
     """Run ``elementwise`` on inputs, symbolic or as concrete contents; the result is in ``numbers["o"]``."""
     n = len(inputs[0])

@@ -49,7 +49,7 @@ def _floor_div(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def _ceil_div(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    return -_floor_div(-a, b) if a.dtype.kind == "i" else _floor_div(a, b) + (_trunc_rem(a, b) != 0).astype(a.dtype)
+    return np.asarray((_floor_div(a, b) + (_trunc_rem(a, b) != 0)).astype(a.dtype))
 
 
 def _shift(fn: IntOp, arithmetic: bool = False) -> IntOp:
@@ -193,11 +193,16 @@ def _leading_zeros(x: np.ndarray) -> np.ndarray:
 def _trailing_zeros(x: np.ndarray) -> np.ndarray:
     width, bits = 8 * x.dtype.itemsize, unsigned(x)
     lowest = bits & (~bits + bits.dtype.type(1))
-    return np.where(x == 0, width, width - 1 - _leading_zeros(lowest.view(x.dtype)).astype(np.int64)).astype(x.dtype)
+    found: np.ndarray = np.where(x == 0, width, width - 1 - _leading_zeros(lowest.view(x.dtype)).astype(np.int64))
+    return found.astype(x.dtype)
 
 
 def _ones(x: np.ndarray) -> np.ndarray:
-    return np.bitwise_count(unsigned(x)).astype(x.dtype)
+    rest, count = unsigned(x).astype(np.uint64), np.zeros(x.shape, np.uint64)
+    for _ in range(8 * x.dtype.itemsize):
+        count += rest & np.uint64(1)
+        rest >>= np.uint64(1)
+    return np.asarray(count.astype(x.dtype))
 
 
 def _concrete_unary(op: OpInfo, fn: Callable[[np.ndarray], np.ndarray]) -> Run:
