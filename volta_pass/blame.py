@@ -50,7 +50,7 @@ def _compiler(job: ValidationJob, own: Comparison, reference: Comparison | None)
 def _kernel(job: ValidationJob, reference: Comparison, uses: Sequence[ParameterUse], bound: BoundLaunch) -> Blame:
     text = "the PTX equals its own TTIR (proved); the TTIR differs from the reference"
     if not isinstance(job.reference, FunctionReference):
-        text += f", which is {reference.label}"
+        text += f", which is the source of configuration {reference.label}"
     explanation = _explanation(reference)
     site, detail = blamed_load(explanation, uses, bound)
     loc = site.user_loc if site is not None else _origin_loc(explanation)

@@ -39,7 +39,7 @@ class Tuning:
         """Which configurations agree with each other; nothing where all do."""
         if len(self.groups) < 2:
             return []
-        rows = [f"the reference is the source of the first configuration ({self.reference.label}); no reference function was given"]
+        rows = [f"the reference is the first configuration's source ({self.reference.label}); no reference function was given"]
         for i, (_, members) in enumerate(self.groups):
             verb = "agrees with no other" if len(members) == 1 else "agree with each other"
             side = "with the reference: " if i == 0 else ""

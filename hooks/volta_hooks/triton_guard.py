@@ -185,7 +185,9 @@ class Guard:
         return {**chosen, "num_warps": metadata.num_warps, "num_stages": getattr(metadata, "num_stages", 0)}
 
     def _label(self) -> str:
-        return " ".join(f"{name}={value}" for name, value in self.configuration().items())
+        """The configuration in short: ``BLOCK=128 w4 s3``."""
+        short = {"num_warps": "w", "num_stages": "s"}
+        return " ".join(f"{short[name]}{value}" if name in short else f"{name}={value}" for name, value in self.configuration().items())
 
     def _tuning_key(self, args: tuple[Any, ...]) -> str:
         """What all configurations of one tuning share: the kernel, its arguments, its constants that are not tuned."""
