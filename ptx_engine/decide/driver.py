@@ -8,10 +8,9 @@ proof nor witness settles is unknown, with the reason. Footprints are independen
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Protocol
 
 import numpy as np
 
@@ -20,6 +19,8 @@ from ptx_engine.decide.explain import explain
 from ptx_engine.decide.fingerprint import DEFAULT_POINTS, Fingerprints
 from ptx_engine.decide.names import NameOf, element_names, storage_names
 from ptx_engine.decide.regions import describe
+from ptx_engine.decide.templates import ClassResult, Outcome, prove_columns
+from ptx_engine.decide.unify import unified
 from ptx_engine.decide.witness import Confirmed, Pair, digits, is_undefined, near_miss, rational_text, screen, search
 from ptx_engine.launch import BoundLaunch, Footprint
 from ptx_engine.terms.arena import Arena
@@ -54,30 +55,7 @@ class Budget:
     seed: int = 0
 
 
-class Outcome(Protocol):
-    """What is read of a proved class's outcome: EQUAL, DIFFERENT or UNKNOWN."""
-
-    @property
-    def name(self) -> str: ...
-
-
-class ProvedClass(Protocol):
-    """What is read of a class of outputs: positions in the columns given, outcome, reason, assumptions used."""
-
-    @property
-    def members(self) -> np.ndarray: ...
-    @property
-    def outcome(self) -> Outcome: ...
-    @property
-    def reason(self) -> str: ...
-    @property
-    def assumptions(self) -> Sequence[str]: ...
-
-
-class Prover(Protocol):
-    """The exact prover over two columns of ids."""
-
-    def __call__(self, arena: Arena, reference: np.ndarray, candidate: np.ndarray, budget: ProofBudget, /) -> Sequence[ProvedClass]: ...
+Prover = Callable[[Arena, np.ndarray, np.ndarray, ProofBudget], "list[ClassResult]"]
 
 
 class _State(Enum):
@@ -135,7 +113,7 @@ class _Decision:
     ) -> None:
         self.arena, self.launch, self.budget, self.mode = arena, launch, budget, mode
         self.requested = assumptions
-        self.prover = prover or _exact_prover()
+        self.prover = prover or prove_columns
         self.element_name: NameOf = element_names(launch) if launch is not None else storage_names(arena)
         self.ledger: dict[str, None] = {}
         self.deadline = time.monotonic() + budget.seconds
@@ -163,11 +141,22 @@ class _Decision:
                 verdicts.append(mismatch)
             else:
                 tensors.append(_open(name, mine, theirs))
+        if CONSTANTS_WITHIN_1_ULP in self.requested:
+            self._unify(tensors)
         self._fingerprint(tensors)
         for tensor in tensors:
             self._settle(tensor)
             verdicts.append(self._verdict_of(tensor))
         return self._summary(verdicts, started)
+
+    def _unify(self, tensors: list[_Tensor]) -> None:
+        """Replace the candidate's constants that are within a rounding of the reference's, and say which."""
+        for tensor in tensors:
+            rows = tensor.where(_State.UNKNOWN)
+            if len(rows):
+                tensor.candidate[rows], lines = unified(self.arena, tensor.reference[rows], tensor.candidate[rows])
+                self.ledger.update(dict.fromkeys(lines))
+                tensor.state[rows[tensor.reference[rows] == tensor.candidate[rows]]] = _State.PROVED.value
 
     def _fingerprint(self, tensors: list[_Tensor]) -> None:
         """Sort the open pairs of all tensors into matching and suspect ones."""
@@ -234,7 +223,7 @@ class _Decision:
         proved = np.zeros(len(distinct), bool)
         for result in results:
             tensor.classes += 1
-            if result.outcome.name == "EQUAL":
+            if result.outcome is Outcome.EQUAL:
                 proved[np.asarray(result.members)] = True
                 self.ledger.update(dict.fromkeys(result.assumptions))
             else:
@@ -323,13 +312,13 @@ class _Decision:
     def _verdict_of(self, tensor: _Tensor) -> OutputVerdict:
         open_rows = tensor.where(*(state for state in _State if state is not _State.PROVED))
         failing = tensor.index[open_rows]
-        common = {"elements": len(tensor.index), "classes": tensor.classes}
+        elements = len(tensor.index)
         if not len(failing):
-            return OutputVerdict(tensor.name, Status.PROVED, **common)
+            return OutputVerdict(tensor.name, Status.PROVED, elements, tensor.classes)
         if tensor.found is not None:
             reason = f"differs: {self._region(tensor.name, failing)}"
             return OutputVerdict(
-                tensor.name, Status.REFUTED, **common, reason=reason, failing=failing, witness=tensor.witness,
+                tensor.name, Status.REFUTED, elements, tensor.classes, reason, failing=failing, witness=tensor.witness,
                 explanation=tensor.explanation, numeric_difference=tensor.found.relative,
             )  # fmt: skip
         if len(tensor.where(_State.UNDEFINED)):
@@ -338,7 +327,7 @@ class _Decision:
             tensor.say(f"fingerprints agree at {self.budget.points} points")
         reason = f"not proved: {self._region(tensor.name, failing)}: " + "; ".join(tensor.reasons)
         return OutputVerdict(
-            tensor.name, Status.UNKNOWN, **common, reason=reason, failing=failing, numeric_difference=tensor.difference
+            tensor.name, Status.UNKNOWN, elements, tensor.classes, reason, failing=failing, numeric_difference=tensor.difference
         )  # fmt: skip
 
     def _summary(self, verdicts: list[OutputVerdict], started: float) -> Verdict:
@@ -391,10 +380,3 @@ def _undefined_reason(pair: Pair) -> str:
         which = "candidate" if sides[1] > sides[0] else "reference"
         return f"the {which} is undefined (division by zero, or a logarithm or root of a negative number) where the other side is not"
     return ""
-
-
-def _exact_prover() -> Prover:
-    """The prover over templates; imported here so that fingerprints and the oracle work without it."""
-    from ptx_engine.decide.templates import prove_columns
-
-    return prove_columns

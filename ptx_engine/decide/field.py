@@ -32,21 +32,21 @@ class Field:
 
     def add(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
         total = x + y
-        return np.minimum(total, total - np.uint64(self.p))  # the wrong one of the two wraps to a huge number
+        return np.asarray(np.minimum(total, total - np.uint64(self.p)))  # the wrong one of the two wraps to a huge number
 
     def sub(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
         difference = x - y
-        return np.minimum(difference, difference + np.uint64(self.p))
+        return np.asarray(np.minimum(difference, difference + np.uint64(self.p)))
 
     def neg(self, x: np.ndarray) -> np.ndarray:
         flipped = np.uint64(self.p) - x
-        return np.minimum(flipped, flipped - np.uint64(self.p))
+        return np.asarray(np.minimum(flipped, flipped - np.uint64(self.p)))
 
     def mul(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-        return x * y % np.uint64(self.p)
+        return np.asarray(x * y % np.uint64(self.p))
 
     def fma(self, x: np.ndarray, y: np.ndarray, z: np.ndarray) -> np.ndarray:
-        return (x * y + z) % np.uint64(self.p)
+        return np.asarray((x * y + z) % np.uint64(self.p))
 
     def power(self, x: np.ndarray, exponent: int) -> np.ndarray:
         """x ** exponent, exponent >= 0, by squaring."""
@@ -88,7 +88,7 @@ class Field:
             table = np.ones(1, np.uint64)
             step = pow(2, 1 << (digit * _POWER_BITS), self.p)
             for _ in range(_POWER_BITS):
-                table = np.concatenate((table, self.mul(table, np.uint64(step))))
+                table = np.concatenate((table, table * np.uint64(step) % np.uint64(self.p)))
                 step = step * step % self.p
             tables.append(table)
         return tables
@@ -104,7 +104,8 @@ class Field:
         high = (x >> np.uint64(16)).astype(np.float64, order="C")
         low = (x & np.uint64(0xFFFF)).astype(np.float64, order="C")
         right = y.swapaxes(-1, -2).astype(np.float64, order="C").swapaxes(-1, -2)
-        p, total = np.uint64(self.p), None
+        p = np.uint64(self.p)
+        total: np.ndarray | None = None
         for start in range(0, x.shape[-1], _BLOCK):
             span = slice(start, start + _BLOCK)
             top = product(high[..., span], right[..., span, :]).astype(np.uint64) % p
@@ -117,11 +118,11 @@ class Field:
 
     def total(self, x: np.ndarray, axis: int) -> np.ndarray:
         """Sum along an axis (fewer than 2^33 elements)."""
-        return np.sum(x, axis=axis, dtype=np.uint64) % np.uint64(self.p)
+        return self.reduce(np.asarray(np.sum(x, axis=axis, dtype=np.uint64)))
 
     def reduce(self, x: np.ndarray) -> np.ndarray:
         """Any uint64 as a field element (hashes)."""
-        return x % np.uint64(self.p)
+        return np.asarray(x % np.uint64(self.p))
 
     def rational(self, numerator: int, denominator: int) -> int:
         """numerator / denominator as a field element; a denominator that is 0 in the field counts as 1."""
@@ -144,7 +145,7 @@ def mix(x: np.ndarray) -> np.ndarray:
     """The SplitMix64 finaliser (Steele, Lea, Flood 2014), a bijection on 64-bit words."""
     x = (x ^ (x >> np.uint64(30))) * _M1
     x = (x ^ (x >> np.uint64(27))) * _M2
-    return x ^ (x >> np.uint64(31))
+    return np.asarray(x ^ (x >> np.uint64(31)))
 
 
 @lru_cache(maxsize=4096)

@@ -258,8 +258,8 @@ def _tanh(level: _Level, step: Step) -> np.ndarray:
     if exponent is None or above is None:
         return level.hashed("tanh", level.get(step.a))
     scale = np.array(above.constant(Const(2 * ONE.coef, log2e=1)), np.uint64)
-    power, one = level.field.exp2(above.field.mul(exponent, scale)), np.uint64(1)
-    return _quotient(level, level.field.sub(power, np.broadcast_to(one, power.shape)), level.field.add(power, one))
+    power = level.field.exp2(above.field.mul(exponent, scale))
+    return _quotient(level, level.field.sub(power, np.full_like(power, 1)), level.field.add(power, np.full_like(power, 1)))
 
 
 def _pair_set(level: _Level, step: Step, ops: tuple[Op, Op], negated: bool) -> np.ndarray:
@@ -454,7 +454,9 @@ def _shift(level: _Level, step: Step) -> np.ndarray:
             power = np.uint64(pow(2, int(const.coef), level.field.p))
             part = x[chosen]
             result[chosen] = (
-                level.field.mul(part, power) if step.op is Op.SHL else level.hashed("FLOORDIV", part, np.full_like(part, power))
+                level.field.mul(part, np.full_like(part, power))
+                if step.op is Op.SHL
+                else level.hashed("FLOORDIV", part, np.full_like(part, power))
             )
     return result
 

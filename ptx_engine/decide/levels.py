@@ -62,7 +62,7 @@ class Plan:
 
     def _needed(self, ids: np.ndarray, level: int) -> np.ndarray:
         mask = ALL_PARTS if level < 0 else 1 << level
-        return ids[(self.need[ids] & mask) != 0]
+        return np.asarray(ids[(self.need[ids] & mask) != 0])
 
     @property
     def levels(self) -> list[int]:

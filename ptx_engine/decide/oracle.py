@@ -137,15 +137,11 @@ def _from_binary(function: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> Ev
 
 
 def _divide(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    return np.where(y == 0, np.nan, x / y)
+    return np.asarray(np.where(y == 0, np.nan, x / y))
 
 
 def _pow(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     return np.where((x == 0) & (y < 0), np.nan, np.power(x, y))
-
-
-def _log2(x: np.ndarray) -> np.ndarray:
-    return np.log2(x)
 
 
 def _erf(x: np.ndarray) -> np.ndarray:
@@ -168,7 +164,7 @@ def _integers(operation: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> Call
 
 
 _UNARY: dict[Op, Callable[[np.ndarray], np.ndarray]] = {
-    Op.NEG: np.negative, Op.ABS: np.abs, Op.EXP2: np.exp2, Op.LOG2: _log2, Op.SQRT: np.sqrt, Op.TANH: np.tanh, Op.SIN: np.sin,
+    Op.NEG: np.negative, Op.ABS: np.abs, Op.EXP2: np.exp2, Op.LOG2: np.log2, Op.SQRT: np.sqrt, Op.TANH: np.tanh, Op.SIN: np.sin,
     Op.COS: np.cos, Op.ERF: _erf, Op.FLOOR: np.floor, Op.CEIL: np.ceil, Op.ROUND_EVEN: np.rint, Op.TRUNC: np.trunc,
     Op.NOT: lambda x: 1.0 - x,
 }  # fmt: skip
@@ -195,7 +191,7 @@ def _const(reals: Reals, step: Step) -> np.ndarray:
 
 @_evaluates(Op.FMA)
 def _fma(reals: Reals, step: Step) -> np.ndarray:
-    return reals.get(step.a) * reals.get(step.b) + reals.get(step.c)
+    return np.asarray(reals.get(step.a) * reals.get(step.b) + reals.get(step.c))
 
 
 @_evaluates(Op.ITE)
@@ -208,7 +204,7 @@ def _ite(reals: Reals, step: Step) -> np.ndarray:
 def _dot(reals: Reals, step: Step) -> np.ndarray:
     rows = np.ascontiguousarray(np.moveaxis(reals.get(step.rows), -1, 0))  # for BLAS
     cols = np.ascontiguousarray(np.moveaxis(reals.get(step.cols), -1, 0))
-    return np.moveaxis(product(rows, cols.swapaxes(-1, -2)), 0, -1) + reals.get(step.c)
+    return np.asarray(np.moveaxis(product(rows, cols.swapaxes(-1, -2)), 0, -1) + reals.get(step.c))
 
 
 @_evaluates(Op.NSUM)
@@ -232,14 +228,14 @@ def _wrap(reals: Reals, step: Step) -> np.ndarray:
     x, width = reals.get(step.a), step.b[:, None]
     size = np.exp2(np.abs(width).astype(np.float64))
     low = np.mod(x, size)
-    return np.where((width < 0) & (low >= size / 2), low - size, low)
+    return np.asarray(np.where((width < 0) & (low >= size / 2), low - size, low))
 
 
 @_evaluates(Op.FIELD)
 def _field(reals: Reals, step: Step) -> np.ndarray:
     assert step.b is not None and step.c is not None
     lo, width = step.b[:, None].astype(np.float64), step.c[:, None].astype(np.float64)
-    return np.mod(np.floor(reals.get(step.a) * np.exp2(-lo)), np.exp2(width))
+    return np.asarray(np.mod(np.floor(reals.get(step.a) * np.exp2(-lo)), np.exp2(width)))
 
 
 @_evaluates(Op.OPAQUE)

@@ -166,7 +166,8 @@ class Sweep:
         if op is Op.DOT:
             record = self.arena.dots[number]
             groups = len(record.acc)
-            ids = np.arange(record.first, record.first + record.acc.size, dtype=np.int32).reshape(record.acc.shape)
+            span = np.arange(record.first, record.first + record.acc.size, dtype=np.int32)
+            ids: np.ndarray = span.reshape(record.acc.shape)
             need = np.bitwise_or.reduce(self.need[ids].reshape(groups, -1), axis=1)
             return Step(op, ids, need, **self._chain(record))
         nary = self.arena.naries[number]

@@ -221,7 +221,7 @@ def _ones(pair: Pair, current: np.ndarray, least: float) -> np.ndarray:
     """Ones for all that is not zero, else one by one for the first few."""
     simple = (current != 0).astype(np.float64)
     if np.nan_to_num(pair.difference(simple[:, None]))[0] > least:
-        return simple
+        return np.asarray(simple)
     for position in np.flatnonzero(current)[:16]:
         for value in (1.0, -1.0, 2.0, float(np.round(current[position]))):
             trial = current.copy()

@@ -1,0 +1,77 @@
+"""Constants of the candidate that differ from the reference's in the last place of f32, read as the reference's.
+
+Only under the assumption ``constants-within-1-ulp``: the candidate's terms are emitted again with the constants replaced,
+as far as they depend on them, and each replacement is named in the ledger with both values.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ptx_engine.decide.levels import Plan, Step, plan
+from ptx_engine.decide.witness import close_constants
+from ptx_engine.terms.arena import Arena
+from ptx_engine.terms.constants import ulp_of
+from ptx_engine.terms.ops import TABLE, Op
+
+
+def unified(arena: Arena, reference: np.ndarray, candidate: np.ndarray) -> tuple[np.ndarray, list[str]]:
+    """The candidate's ids with constants within 1 ulp (f32) of a constant of the reference replaced by it, and ledger lines."""
+    order = plan(arena, candidate)
+    mine, theirs = plan(arena, reference).constant_ids().tolist(), order.constant_ids().tolist()
+    pairs = [(a, b) for a, b, _ in close_constants(arena, mine, theirs) if _within_ulp(arena, a, b)]
+    if not pairs:
+        return candidate, []
+    replaced = _Rebuild(arena, order, {b: a for a, b in pairs}).ids_of(candidate)
+    lines = [f"constants-within-1-ulp: {_text(arena, b)} in the candidate is {_text(arena, a)} in the reference" for a, b in pairs]
+    return replaced, lines
+
+
+def _within_ulp(arena: Arena, a: int, b: int) -> bool:
+    x, y = (arena.consts[i].value(80) for i in (a, b))
+    return bool(abs(x - y) <= max(ulp_of(float(v), "f32") for v in (x, y)))
+
+
+def _text(arena: Arena, ident: int) -> str:
+    const = arena.consts[ident]
+    return f"{float(const.value()):.10g}" if const.is_rational else f"{const} = {float(const.value()):.10g}"
+
+
+class _Rebuild:
+    """New ids by position: unchanged terms keep theirs."""
+
+    def __init__(self, arena: Arena, order: Plan, replace: dict[int, int]) -> None:
+        self.arena, self.order = arena, order
+        self.new = order.ids.copy()
+        for old, new in replace.items():
+            self.new[order.at(np.array([old]))] = new
+        for step in order.steps:
+            self._step(step)
+
+    def ids_of(self, ids: np.ndarray) -> np.ndarray:
+        return np.asarray(self.new[self.order.at(ids)])
+
+    def _step(self, step: Step) -> None:
+        if step.rows is not None and step.cols is not None and step.c is not None:
+            if any(self._changed(x).any() for x in (step.rows, step.cols, step.c)):
+                rows, cols, acc = (np.ascontiguousarray(self.new[x]) for x in (step.rows, step.cols, step.c))
+                self.new[step.ids] = self.arena.dot(rows, cols, acc)
+        elif step.operands is not None:
+            chosen = self._changed(step.operands).any(axis=1)
+            if chosen.any():
+                self.new[step.ids[chosen]] = self.arena.nary(step.op, self.new[step.operands[chosen]])
+        elif step.op is not Op.CONST:
+            self._plain(step)
+
+    def _plain(self, step: Step) -> None:
+        row = TABLE[step.op]
+        columns = (step.a, step.b, step.c)
+        used = [x for slot, x in enumerate(columns) if x is not None and slot < row.arity and "abc"[slot] not in row.plain]
+        chosen = np.logical_or.reduce([self._changed(x) for x in used])
+        if not chosen.any():
+            return
+        operands = [0 if x is None else (x[chosen] if "abc"[slot] in row.plain else self.new[x[chosen]]) for slot, x in enumerate(columns)]
+        self.new[step.ids[chosen]] = self.arena.emit(step.op, *operands)
+
+    def _changed(self, positions: np.ndarray) -> np.ndarray:
+        return np.asarray(self.new[positions] != self.order.ids[positions])
