@@ -61,10 +61,10 @@ def test_refutation_names_everything(source: Path) -> None:
     assert lines[shown + 1].index("^") == lines[shown].index("a = tl.load")  # column 5 of the source line
     assert lines[shown + 1].endswith("^ reads past column 96")
     assert "config   BLOCK_K=64 num_warps=4 num_stages=3" in text
-    assert "output   C[0,0]: sum over 128 products, reference has 96" in text
+    assert "output   C[0, 0]: sum over 128 products, reference has 96" in text
     assert "extra    A[0,96]*B[96,0], ... (32 terms)" in text
     assert "where    C: all 4096 elements" in text
-    assert "witness  A[1,0]=1, all else 0: kernel 1, reference 0" in text.replace("1.00000000000000000000", "1")
+    assert "witness  A[1, 0]=1, all else 0: kernel 1, reference 0" in text.replace("1.00000000000000000000", "1")
     assert "blame    kernel: the PTX equals its own TTIR (proved)" in text
     assert "help     " in text
     assert "D" not in lines[0]

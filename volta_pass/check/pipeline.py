@@ -7,21 +7,21 @@ report's verdict. A candidate alone is checked for order and memory only.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ptx_engine.errors import BudgetError, NotStructuredError, PtxError, UnsupportedError
 from ptx_engine.findings import Finding
 from ptx_engine.launch import BoundLaunch, TensorArg
 from ptx_engine.terms.arena import Arena
-from ptx_engine.verdict import Explanation, Status
+from ptx_engine.verdict import Explanation, Method, Status, Verdict
 from volta_pass.check.binding import bind_sides
+from volta_pass.check.coverage import comparable, element_count
 from volta_pass.check.memory import peak_mib
 from volta_pass.check.options import CheckOptions
 from volta_pass.check.sides import ReadySide, SideRun, ready_side
 from volta_pass.job import launch_to_json
-from volta_pass.kernel_report import REFERENCE, Blame, Comparison, KernelReport
+from volta_pass.kernel_report import OWN_SOURCE, REFERENCE, Blame, Comparison, KernelReport
 from volta_pass.spec import Spec, read_spec
 
 
@@ -32,70 +32,97 @@ def check_file(path: "str | Path", options: CheckOptions | None = None) -> Kerne
 
 def check_spec(spec: Spec, options: CheckOptions | None = None) -> KernelReport:
     """The report on a spec. Raises SpecError, ParseError, LaunchError (bad input)."""
-    options = options or CheckOptions()
     start = time.perf_counter()
     report = KernelReport(kernel=spec.candidate.entry or Path(spec.candidate.source).stem)
     try:
-        _fill(report, spec, options)
+        _Check(spec, options or CheckOptions(), report).run()
     except (UnsupportedError, NotStructuredError) as error:
         _fail(report, Status.UNSUPPORTED, error)
     except BudgetError as error:
         _fail(report, Status.UNKNOWN, error)
     except MemoryError as error:
         _fail(report, Status.UNKNOWN, BudgetError(str(error) or "out of memory", hint="check fewer CTAs: launch.ctas = [[0, 0, 0]]"))
-    report.seconds["validate"] = time.perf_counter() - start
+    report.assumptions = list(dict.fromkeys(report.assumptions))
+    report.seconds["validate"] = time.perf_counter() - start - report.compile_s - report.seconds.get("import", 0.0)
     report.peak_mib = peak_mib()
     return report
 
 
-def _fill(report: KernelReport, spec: Spec, options: CheckOptions) -> None:
-    candidate = ready_side(spec.candidate, spec, options)
-    reference = ready_side(spec.reference, spec, options) if spec.reference is not None else candidate.own_source
-    ready = [candidate] if reference is None else [candidate, reference]
-    arena = Arena()
-    bounds = bind_sides([side.launch for side in ready], arena)
-    report.kernel, report.toolchain = candidate.kernel, candidate.toolchain
-    report.launch, report.ctas_total = launch_to_json(candidate.launch), candidate.launch.cta_count
-    report.tensors = {arg.name: arg for arg in candidate.launch.args if isinstance(arg, TensorArg)}
-    for side in ready:
-        _add_seconds(report, side.seconds)
-    run = _timed(report, "execute", lambda: candidate.run(bounds[0]))
-    _take_candidate(report, run)
-    if reference is None:
-        report.status = Status.REFUTED if report.error_findings else Status.PROVED
-        report.reason = "order and memory only: the spec has no reference"
-        report.assumptions += ["order and memory only: outputs were not compared"]
-        return
-    expected = _timed(report, "execute", lambda: reference.run(bounds[1]))
-    report.findings += [_of_reference(finding) for finding in expected.findings]
-    _add_seconds(report, expected.seconds)
-    report.instructions += expected.instructions
-    report.assumptions += expected.assumptions
-    _compare(report, spec, bounds[0], expected, run, reference)
+@dataclass
+class _Check:
+    """One check: fills ``report`` as it goes, so that a failure loses nothing that is already known."""
 
+    spec: Spec
+    options: CheckOptions
+    report: KernelReport
 
-def _compare(report: KernelReport, spec: Spec, bound: BoundLaunch, expected: SideRun, run: SideRun, reference: ReadySide) -> None:
-    from ptx_engine.decide import decide
+    def run(self) -> None:
+        spec, report = self.spec, self.report
+        candidate = ready_side(spec.candidate, spec, self.options)
+        reference = ready_side(spec.reference, spec, self.options) if spec.reference is not None else candidate.own_source
+        sides = [candidate] if reference is None else [candidate, reference]
+        self._describe(candidate)
+        bounds = bind_sides([side.launch for side in sides], Arena())
+        for side in sides:
+            self._add_seconds(side.seconds)
+        run = self._execute(candidate, bounds[0])
+        report.findings += run.findings
+        report.ctas_executed, report.ctas_total = run.ctas
+        if reference is None:
+            report.status = Status.REFUTED if report.error_findings else Status.PROVED
+            report.assumptions.append("order and memory only: outputs were not compared")
+            return
+        expected = self._execute(reference, bounds[-1])
+        report.findings += [_of_reference(finding) for finding in expected.findings]
+        self._compare(bounds[0], reference, expected, run)
 
-    start = time.perf_counter()
-    verdict = decide(
-        bound.arena, expected.footprints, run.footprints, launch=bound, outputs=spec.outputs, auxiliary=spec.auxiliary
-    )  # fmt: skip
-    report.seconds["decide"] = time.perf_counter() - start
-    report.comparisons.append(Comparison(REFERENCE, reference.kernel, verdict))
-    report.method, report.reason = verdict.method, verdict.reason
-    report.status = Status.REFUTED if report.error_findings else verdict.status
-    report.assumptions = list(dict.fromkeys([*report.assumptions, *verdict.assumptions]))
-    explained = [output.explanation for output in verdict.outputs if output.explanation is not None]
-    report.blame = next((Blame(user_loc=_origin_place(e)) for e in explained if _origin_place(e)), Blame())
+    def _describe(self, candidate: ReadySide) -> None:
+        report = self.report
+        report.kernel, report.toolchain = candidate.kernel, candidate.toolchain
+        report.launch, report.ctas_total = launch_to_json(candidate.launch), candidate.launch.cta_count
+        report.tensors = {arg.name: arg for arg in candidate.launch.args if isinstance(arg, TensorArg)}
 
+    def _execute(self, side: ReadySide, bound: BoundLaunch) -> SideRun:
+        start = time.perf_counter()
+        run = side.run(bound)
+        run.seconds.setdefault("execute", time.perf_counter() - start)
+        self._add_seconds(run.seconds)
+        self.report.instructions += run.instructions
+        self.report.assumptions += run.assumptions
+        return run
 
-def _take_candidate(report: KernelReport, run: SideRun) -> None:
-    report.findings = list(run.findings)
-    report.ctas_executed, report.ctas_total = run.ctas
-    report.instructions = run.instructions
-    report.assumptions = list(run.assumptions)
-    _add_seconds(report, run.seconds)
+    def _add_seconds(self, seconds: dict[str, float]) -> None:
+        for stage, value in seconds.items():
+            self.report.seconds[stage] = self.report.seconds.get(stage, 0.0) + value
+
+    def _compare(self, bound: BoundLaunch, reference: ReadySide, expected: SideRun, run: SideRun) -> None:
+        start = time.perf_counter()
+        verdict = self._decide(bound, expected, run)
+        report = self.report
+        self._add_seconds({"decide": time.perf_counter() - start})
+        against = REFERENCE if self.spec.reference is not None else OWN_SOURCE
+        report.comparisons.append(Comparison(against, reference.kernel, verdict))
+        report.method, report.reason = verdict.method, verdict.reason
+        report.status = Status.REFUTED if report.error_findings else verdict.status
+        report.assumptions += verdict.assumptions
+        explained = [output.explanation for output in verdict.outputs if output.explanation is not None]
+        places = [place for e in explained if (place := _origin_place(e, self.spec.candidate.source))]
+        report.blame = Blame(user_loc=places[0]) if places else Blame()
+
+    def _decide(self, bound: BoundLaunch, expected: SideRun, run: SideRun) -> Verdict:
+        from ptx_engine.decide import Budget, decide
+
+        sampled = [side.ctas[0] < side.ctas[1] for side in (expected, run)]
+        left, right = comparable(expected.footprints, run.footprints, reference_sampled=sampled[0], candidate_sampled=sampled[1])
+        if any(sampled):
+            compared, written = element_count(right, self.spec.outputs), element_count(run.footprints, self.spec.outputs)
+            self.report.assumptions.append(f"CTAs executed: {run.ctas[0]} of {run.ctas[1]}; compared on {compared} of {written} elements")
+            if written and not compared:
+                return Verdict(Status.UNKNOWN, Method.EXACT, [], "the executed CTAs of both sides write no common element")
+        limit = self.options.budget_seconds
+        budget = Budget() if limit is None else Budget(seconds=limit)
+        outputs, auxiliary = self.spec.outputs, self.spec.auxiliary
+        return decide(bound.arena, left, right, launch=bound, outputs=outputs, auxiliary=auxiliary, budget=budget)
 
 
 def _of_reference(finding: Finding) -> Finding:
@@ -103,27 +130,15 @@ def _of_reference(finding: Finding) -> Finding:
     return replace(finding, details={**finding.details, "side": "reference"})
 
 
-def _origin_place(explanation: Explanation) -> str:
-    """The user's place of the candidate's operation at which an explanation points; empty where the PTX has no ``.loc``."""
-    return str(getattr(explanation.candidate_origin, "user_loc", ""))
-
-
-def _timed(report: KernelReport, stage: str, step: Callable[[], SideRun]) -> SideRun:
-    start = time.perf_counter()
-    run = step()
-    run.seconds.setdefault(stage, time.perf_counter() - start)
-    return run
-
-
-def _add_seconds(report: KernelReport, seconds: dict[str, float]) -> None:
-    for stage, value in seconds.items():
-        report.seconds[stage] = report.seconds.get(stage, 0.0) + value
+def _origin_place(explanation: Explanation, ptx_name: str) -> str:
+    """Where the operation stands at which an explanation points: the user's line, else the PTX line, else nothing."""
+    origin = explanation.candidate_origin
+    line = getattr(origin, "ptx_line", 0)
+    return str(getattr(origin, "user_loc", "")) or (f"{ptx_name}:{line}" if line else "")
 
 
 def _fail(report: KernelReport, status: Status, error: PtxError) -> None:
     """A failure decides the verdict, unless the candidate is already known to be wrong."""
     report.errors.append(error.render())
-    if report.error_findings:
-        report.status = Status.REFUTED
-        return
-    report.status, report.reason = status, error.message
+    report.reason = error.message
+    report.status = Status.REFUTED if report.error_findings else status

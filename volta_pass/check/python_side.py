@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import traceback
+
+from ptx_engine.errors import PtxError
 from ptx_engine.launch import BoundLaunch, ScalarArg, TensorArg
 from volta_pass.check.imports import import_object
 from volta_pass.check.sides import ReadySide, SideRun
-from volta_pass.job import FunctionReference
 from volta_pass.reference_decorator import match_parameters
 from volta_pass.spec import SideSpec, Spec, SpecError
 
@@ -17,11 +19,18 @@ def ready_python(side: SideSpec, spec: Spec) -> ReadySide:
         raise SpecError(f"[{side.side}] {side.source} is no function", span=side.span, source_line=side.source_line)
     names = [arg.name for arg in side.launch.args if isinstance(arg, (TensorArg, ScalarArg))]
     name = side.source.rpartition(":")[2]
-    reference = FunctionReference(fn, match_parameters(fn, fn, names), spec.outputs, name)
+    parameters = match_parameters(fn, fn, names)
 
     def run(bound: BoundLaunch) -> SideRun:
-        from volta_pass.references.tensor import tensor_reference
+        from volta_pass.references.tensor_reference import tensor_reference
 
-        return SideRun(dict(tensor_reference(reference, bound, {})))
+        try:
+            return SideRun(tensor_reference(fn, bound, parameters, spec.outputs))
+        except PtxError:
+            raise
+        except Exception as error:  # code of the user's: anything can come out of it
+            place = traceback.extract_tb(error.__traceback__)[-1]
+            message = f"[{side.side}] {name} failed at {place.filename}:{place.lineno}: {type(error).__name__}: {error}"
+            raise SpecError(message, span=side.span, source_line=side.source_line) from error
 
     return ReadySide(side, name, side.launch, run, {})

@@ -33,12 +33,16 @@ class Compiled:
 
 def ready_triton(side: SideSpec, spec: Spec, options: CheckOptions) -> ReadySide:
     """The compiled kernel: TTIR for a reference, PTX (with the TTIR as its own source) for a candidate."""
-    compiled = compile_side(side, import_object(side, spec.path.parent))
-    source = _tile_program(side, compiled)
+    start = time.perf_counter()
+    kernel = import_object(side, spec.path.parent)
+    imported = time.perf_counter() - start
+    compiled = compile_side(side, kernel)
+    source = _tile_program(side, compiled, options)
     if side.side == "reference":
+        source.seconds["import"], source.seconds["compile"] = imported, compiled.seconds
         return source
     ready = ready_ptx(replace(side, launch=compiled.launch, entry=None), compiled.ptx, spec, options, f"{compiled.name}.ptx")
-    ready.seconds["compile"] = compiled.seconds
+    ready.seconds["import"], ready.seconds["compile"] = imported, compiled.seconds
     ready.toolchain, ready.own_source = compiled.toolchain, source
     return ready
 
@@ -131,14 +135,17 @@ def _scratch(metadata: Any, launch: Launch) -> list[Arg]:
     return rows
 
 
-def _tile_program(side: SideSpec, compiled: Compiled) -> ReadySide:
+def _tile_program(side: SideSpec, compiled: Compiled, options: CheckOptions) -> ReadySide:
     def run(bound: BoundLaunch) -> SideRun:
-        from volta_pass.references.generic import generic_ttir
+        from volta_pass.references.budget import Budget
+        from volta_pass.references.generic import generic_of_text
         from volta_pass.references.ttir import evaluate, load_ttir
 
-        run = SideRun({})
-        names = [arg.name for arg in compiled.launch.args if not isinstance(arg, NullArg)]
-        run.footprints = evaluate(load_ttir(generic_ttir(compiled.ttir)), bound, args=names, findings=run.findings)
+        executed = bound.launch.cta_count if bound.launch.ctas is None else len(bound.launch.ctas)
+        run = SideRun({}, ctas=(executed, bound.launch.cta_count))
+        program = load_ttir(generic_of_text(compiled.ttir))
+        names = [arg.name for arg in compiled.launch.args[: len(program.parameters)]]  # scratch pointers come after them
+        run.footprints = evaluate(program, bound, args=names, budget=Budget(options.budget_seconds), findings=run.findings)
         return run
 
     return ReadySide(side, f"{compiled.name}'s TTIR", compiled.launch, run, {}, toolchain=compiled.toolchain)

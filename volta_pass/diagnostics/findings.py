@@ -8,6 +8,9 @@ from volta_pass.diagnostics.hints import finding_hint
 from volta_pass.diagnostics.source import excerpt, shown_place
 from volta_pass.terminal import Painter, printable
 
+#: details that the message says already
+_SAID = ("conflict",)
+
 
 def render_finding(finding: Finding, paint: Painter, kernel: str, ptx_name: str = "") -> list[str]:
     """The lines of one finding. ``ptx_name`` names the PTX file where sites have no line of the user's."""
@@ -24,6 +27,8 @@ def render_finding(finding: Finding, paint: Painter, kernel: str, ptx_name: str 
     if finding.missing:
         rows += labelled(paint, "missing", printable(finding.missing))
     for key, value in finding.details.items():
+        if key in _SAID:
+            continue
         rows += labelled(paint, printable(key), printable(value))
     if finding.count > 1:
         rows += labelled(paint, "also", _more(finding))
@@ -63,7 +68,7 @@ def _tag(finding: Finding) -> str:
 def _address(finding: Finding) -> str:
     size = f" ({finding.width_bytes} bytes)" if finding.width_bytes else ""
     if finding.tensor and finding.index:
-        return f"{finding.tensor}[{','.join(map(str, finding.index))}]{size}"
+        return f"{finding.tensor}[{', '.join(map(str, finding.index))}]{size}"
     base = finding.tensor or finding.space or "address"
     sign = "-" if finding.address_offset < 0 else "+"
     return f"{base}{sign}{abs(finding.address_offset):#x}{size}"

@@ -23,7 +23,8 @@ def render_output(output: OutputVerdict, tensors: Mapping[str, TensorArg], paint
     tensor = tensors.get(output.tensor)
     if tensor is not None and len(output.failing):
         rows += labelled(paint, "where", f"{output.tensor}: {describe_region(tensor, output.failing)}")
-        rows += [" " * 11 + line for line in draw_map(tensor, output.failing)]
+        if output.status is Status.REFUTED:
+            rows += [" " * 11 + line for line in draw_map(tensor, output.failing)]
     if output.witness is not None:
         rows += labelled(paint, "witness", printable(witness_text(output.witness, tensors)))
     if output.numeric_difference is not None and output.status is Status.UNKNOWN:
@@ -32,10 +33,10 @@ def render_output(output: OutputVerdict, tensors: Mapping[str, TensorArg], paint
 
 
 def element_name(tensor: str, storage_index: int, tensors: Mapping[str, TensorArg]) -> str:
-    """``C[3,7]`` of a storage index."""
+    """``C[3, 7]`` of a storage index."""
     arg = tensors.get(tensor)
     index = arg.index_of(storage_index) if arg is not None and arg.storage else (storage_index,)
-    return f"{tensor}[{','.join(map(str, index))}]"
+    return f"{tensor}[{', '.join(map(str, index))}]"
 
 
 def _what_differs(output: OutputVerdict, tensors: Mapping[str, TensorArg]) -> str:
@@ -45,8 +46,8 @@ def _what_differs(output: OutputVerdict, tensors: Mapping[str, TensorArg]) -> st
     elif len(output.failing):
         where = element_name(output.tensor, int(output.failing[0]), tensors)
     said = output.explanation.text if output.explanation is not None and output.explanation.text else output.reason
-    if said.startswith(where):
-        return said
+    if said.startswith(output.tensor + "["):
+        return said  # the decider names the element itself
     return f"{where}: {said}" if said else where
 
 
@@ -67,7 +68,7 @@ def _terms(explanation: Explanation | None, paint: Painter) -> list[str]:
 
 
 def witness_text(witness: Witness, tensors: Mapping[str, TensorArg]) -> str:
-    """``A[1,0]=1, B[96,0]=1, all else 0: kernel 1.0, reference 0.0``"""
+    """``A[1, 0]=1, B[96, 0]=1, all else 0: kernel 1.0, reference 0.0``"""
     shown: list[str] = []
     zeros = 0
     for name, value in witness.inputs.items():
@@ -81,7 +82,7 @@ def witness_text(witness: Witness, tensors: Mapping[str, TensorArg]) -> str:
     if len(shown) > _SHOWN_INPUTS:
         text += f", ... ({len(shown)} inputs in all)"
     if zeros:
-        text += (", " if text else "") + "all else 0"
+        text += ", all else 0" if text else "all inputs 0"
     sides = f"kernel {_short(witness.candidate_value)}, reference {_short(witness.reference_value)}"
     return f"{text}: {sides}" if text else sides
 

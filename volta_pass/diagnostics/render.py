@@ -30,7 +30,7 @@ def render(report: KernelReport, *, color: bool = False, ptx_name: str = "") -> 
     if comparison is not None and comparison.status is not Status.PROVED:
         blocks.append(_comparison(report, comparison, paint))
     blocks += [error.splitlines() for error in report.errors]
-    if not blocks:
+    if not blocks or report.status is Status.PROVED:
         blocks.append(_plain_answer(report, paint))
     return "\n\n".join("\n".join(rows) for rows in blocks)
 
@@ -55,7 +55,7 @@ def _comparison(report: KernelReport, comparison: Comparison, paint: Painter) ->
         rows += labelled(paint, "config", printable(report.configuration_text()))
     for output in worst:
         rows += render_output(output, report.tensors, paint)
-    if comparison.verdict.reason:
+    if comparison.verdict.reason and not any(output.reason in comparison.verdict.reason for output in worst if output.reason):
         rows += labelled(paint, "reason", printable(comparison.verdict.reason))
     return rows + _next_steps(report, worst, paint)
 
@@ -82,7 +82,8 @@ def _next_steps(report: KernelReport, outputs: list[OutputVerdict], paint: Paint
 def _plain_answer(report: KernelReport, paint: Painter) -> list[str]:
     """One line for a report without findings or differences."""
     if report.status is Status.PROVED:
-        said = f"{report.output_elements} outputs in {report.output_classes} classes equal the reference"
+        classes = f"{report.output_classes} class" + ("es" if report.output_classes != 1 else "")
+        said = f"{report.output_elements} outputs in {classes} equal the reference"
         if report.deciding is None:
             said = "no data race, deadlock or memory fault"
         tag = f"proved, {report.method.value}" if report.deciding is not None else "clean"

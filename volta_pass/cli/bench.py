@@ -1,0 +1,107 @@
+"""``volta-pass bench NAME``: figures beside their targets, as a table or JSON rows of name, figure, unit, target, met."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+from ptx_engine.errors import UnsupportedError
+from ptx_engine.verdict import Status
+from volta_pass.check import CheckOptions, check_file
+from volta_pass.check.memory import peak_mib
+from volta_pass.configs_folder import configs_folder
+
+#: spec under configs/bench -> most seconds of validation per second of Triton's compilation, and most seconds
+TRITON_TARGETS = {
+    "add": (1.0, 0.2), "softmax": (1.0, 0.2), "layer_norm": (1.0, 0.2), "matmul": (3.0, 1.5), "flash_attention": (3.0, 2.0),
+}  # fmt: skip
+PEAK_TARGET_MIB = 2048.0
+#: runs of each kernel, of which the medians count
+REPEATS = 3
+
+
+@dataclass(frozen=True)
+class Row:
+    """One figure; ``met`` says whether it is at most the target."""
+
+    name: str
+    figure: float
+    unit: str
+    target: float
+    met: bool
+
+
+def command(args: argparse.Namespace) -> int:
+    """Measure and print; 0 if every target is met and every kernel proved, else 1."""
+    with _fresh_compilations():
+        rows = triton_rows()
+    if args.json:
+        print(json.dumps([asdict(row) for row in rows], indent=2))
+    else:
+        _print(rows, color=not args.no_color)
+    return 0 if all(row.met for row in rows) else 1
+
+
+def triton_rows() -> list[Row]:
+    """Validation over compilation for each kernel, medians of runs in one process after a warm-up. Raises UnsupportedError."""
+    _measure("add")  # imports and first-use costs of both sides are nobody's
+    rows: list[Row] = []
+    for name, (ratio_target, seconds_target) in TRITON_TARGETS.items():
+        runs = [_measure(name) for _ in range(REPEATS)]
+        compile_s, validate_s = (statistics.median(run[i] for run in runs) for i in (0, 1))
+        rows.append(_row(f"{name}: validate / compile", validate_s / compile_s, "ratio", ratio_target))
+        rows.append(_row(f"{name}: validate", validate_s, "s", seconds_target))
+    rows.append(_row("peak memory", peak_mib(), "MiB", PEAK_TARGET_MIB))
+    return rows
+
+
+def _measure(name: str) -> tuple[float, float]:
+    """Seconds of compiling one kernel, and of validating it."""
+    report = check_file(configs_folder() / "bench" / f"{name}.toml", CheckOptions(allow_code=True))
+    if report.status is not Status.PROVED:
+        reason = "; ".join(report.errors) or report.reason
+        raise UnsupportedError(f"{name} was not proved ({report.verdict}): its time means nothing\n{reason}")
+    return report.compile_s, report.validate_s
+
+
+def _row(name: str, figure: float, unit: str, target: float) -> Row:
+    return Row(name, round(figure, 4), unit, target, figure <= target)
+
+
+@contextmanager
+def _fresh_compilations() -> Iterator[None]:
+    """A compiler cache of our own, which is gone after each use: a cache hit is no compilation."""
+    before = {name: os.environ.get(name) for name in ("TRITON_CACHE_DIR", "TRITON_ALWAYS_COMPILE")}
+    with tempfile.TemporaryDirectory(prefix="volta-pass-bench-") as folder:
+        os.environ.update({"TRITON_CACHE_DIR": folder, "TRITON_ALWAYS_COMPILE": "1"})
+        try:
+            yield
+        finally:
+            for name, value in before.items():
+                if value is None:
+                    os.environ.pop(name, None)
+                else:
+                    os.environ[name] = value
+
+
+def _print(rows: list[Row], *, color: bool) -> None:
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    table.add_column("name")
+    for name in ("figure", "unit", "target", "met"):
+        table.add_column(name, justify="right" if name in ("figure", "target") else "left")
+    for row in rows:
+        style = "green" if row.met else "red"
+        table.add_row(row.name, f"{row.figure:.3g}" if row.unit != "MiB" else f"{row.figure:.0f}", row.unit, f"{row.target:g}",
+                      f"[{style}]{'yes' if row.met else 'no'}[/{style}]")  # fmt: skip
+    Console(file=sys.stdout, no_color=not color, highlight=False).print(table)
