@@ -94,8 +94,8 @@ def test_symbolic_equals_python(op, values):
 @pytest.mark.parametrize("op", ["arith.shli", "arith.shrsi", "arith.shrui", "arith.andi", "arith.ori", "arith.xori"])
 def test_symbolic_with_a_constant(op, shift):
     """Fields, scalings and disjoint sums: the constant side is concrete, the other symbolic."""
-    from reference_cases import out, run, tensor
     from reference_cases import elementwise as text
+    from reference_cases import out, run, tensor
 
     a = np.arange(-128, 128, dtype=np.int8)
     number = shift if "sh" in op else (1 << shift) - 1

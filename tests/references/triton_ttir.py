@@ -27,7 +27,7 @@ def kernel(file: str, name: str) -> Any:
     return getattr(loaded, name)
 
 
-def ttir_of(fn: Any, signature: Mapping[str, str], constexprs: Mapping[str, object]) -> str:
+def ttir_of(fn: Any, signature: Mapping[str, str], constexprs: Mapping[str, object], debug: bool = False) -> str:
     """Generic TTIR of a kernel; ``signature`` names Triton types of the arguments that are no constexprs."""
     import triton
     from triton import knobs
@@ -56,7 +56,7 @@ def ttir_of(fn: Any, signature: Mapping[str, str], constexprs: Mapping[str, obje
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            triton.compile(ASTSource(fn, types, values, {}), target=GPUTarget("cuda", 80, 32))
+            triton.compile(ASTSource(fn, types, values, {}), target=GPUTarget("cuda", 80, 32), options={"debug": debug})
     except _Enough:
         pass
     finally:

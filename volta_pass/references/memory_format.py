@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ptx_engine.launch import TensorArg
+from ptx_engine.launch import DTYPES, TensorArg
 from ptx_engine.terms.arena import Arena
 from volta_pass.references.ttir_types import TtirType
 from volta_pass.references.ttir_values import Sym, Value, emitted, id_operand, type_range, wrapped
@@ -17,6 +17,16 @@ from volta_pass.references.ttir_values import Sym, Value, emitted, id_operand, t
 def same_format(first: str, second: str) -> bool:
     """Whether two float formats hold the same data (tf32 is f32 in memory)."""
     return first == second or {first, second} == {"f32", "tf32"}
+
+
+def dtype_range(dtype: str) -> tuple[int, int]:
+    """Least and greatest number of an integer dtype of a launch."""
+    return (0, 1) if dtype == "pred" else type_range(8 * DTYPES[dtype][0], is_signed(dtype))
+
+
+def is_signed(dtype: str) -> bool:
+    """Whether an integer dtype's elements are kept as signed numbers."""
+    return dtype.startswith("s")
 
 
 def opaque_column(name: str, ids: np.ndarray, arena: Arena) -> np.ndarray:
@@ -32,7 +42,7 @@ def from_memory(ids: np.ndarray, kind: TtirType, arg: TensorArg, arena: Arena) -
         return Sym(opaque_column(f"{arg.dtype} read as {kind.fmt}", ids, arena))
     if arg.is_float:
         return Sym(ids, bits=arg.dtype)
-    return Sym(ids, *type_range(8 * arg.element_bytes, not arg.dtype.startswith("u")))
+    return Sym(ids, *dtype_range(arg.dtype))
 
 
 def to_memory(value: Value, kind: TtirType, arg: TensorArg, arena: Arena) -> np.ndarray:
@@ -48,7 +58,7 @@ def to_memory(value: Value, kind: TtirType, arg: TensorArg, arena: Arena) -> np.
     unsigned = value.astype(np.int64).view(np.uint64) & np.uint64((1 << width) - 1)
     if arg.is_float:
         return arena.float_bits_column(unsigned, arg.dtype)
-    return arena.integers(unsigned if arg.dtype.startswith("u") else value.astype(np.int64))
+    return arena.integers(value.astype(np.int64) if is_signed(arg.dtype) else unsigned)
 
 
 def _symbolic_int(value: Sym, arg: TensorArg, arena: Arena) -> np.ndarray:
@@ -56,4 +66,4 @@ def _symbolic_int(value: Sym, arg: TensorArg, arena: Arena) -> np.ndarray:
         if value.bits and same_format(value.bits, arg.dtype):
             return value.ids
         return opaque_column(f"integer written as {arg.dtype}", value.ids, arena)
-    return wrapped(value, 8 * arg.element_bytes, not arg.dtype.startswith("u"), arena).ids
+    return wrapped(value, 8 * arg.element_bytes, is_signed(arg.dtype), arena).ids

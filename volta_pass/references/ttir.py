@@ -30,12 +30,13 @@ from volta_pass.references import (  # noqa: F401  (operation tables register th
 from volta_pass.references.budget import Budget
 from volta_pass.references.contents import float_ids
 from volta_pass.references.finding_log import FindingLog
-from volta_pass.references.mlir_binding import name_of, parse_module
+from volta_pass.references.memory_format import dtype_range
+from volta_pass.references.mlir_binding import diagnose, mlir_ir, name_of, parse_module, user_line
 from volta_pass.references.ttir_frame import Frame, run_function
 from volta_pass.references.ttir_memory import Memory
 from volta_pass.references.ttir_registry import Decoder, Function, TtirOrigin
 from volta_pass.references.ttir_types import TtirType, parse_type
-from volta_pass.references.ttir_values import Sym, Value, type_range
+from volta_pass.references.ttir_values import Sym, Value
 
 #: lanes of the widest tensor times programs that are evaluated at once
 BATCH_LANES = 1 << 22
@@ -51,6 +52,20 @@ class TtirProgram:
     @property
     def name(self) -> str:
         return self.function.name
+
+    def diagnose(self, user_loc: str, message: str) -> str:
+        """Emit an MLIR error at the first operation of a place "file.py:12:3" (of the module, if none stands there); its text."""
+        found = [self.module.operation]
+
+        def visit(op: Any) -> Any:
+            place = user_line(op.location)
+            if place is not None and str(place) == user_loc:
+                found.append(op)
+                return mlir_ir().WalkResult.INTERRUPT
+            return mlir_ir().WalkResult.ADVANCE
+
+        self.module.operation.walk(visit, mlir_ir().WalkOrder.PRE_ORDER)
+        return diagnose(found[-1], message)
 
     @property
     def parameters(self) -> tuple[str, ...]:
@@ -173,7 +188,7 @@ def _argument(arg: TensorArg | ScalarArg, kind: TtirType, bound: BoundLaunch) ->
         raise LaunchError(f"argument {arg.name} is a scalar, the kernel takes a pointer")
     if isinstance(arg.value, str):
         ids = np.array([bound.scalar_ids[arg.name]], np.int32)
-        return Sym(ids) if kind.is_float else Sym(ids, *type_range(kind.width, not arg.dtype.startswith("u")))
+        return Sym(ids) if kind.is_float else Sym(ids, *dtype_range(arg.dtype))
     if kind.is_float:
         return Sym(float_ids(np.array([arg.value], np.float64), kind.fmt, bound.arena))
     number = int(arg.value) & ((1 << kind.width) - 1)

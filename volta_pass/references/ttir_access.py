@@ -6,7 +6,7 @@ import numpy as np
 
 from ptx_engine.terms.arena import CONST_CAP, Arena
 from ptx_engine.terms.ops import Op
-from volta_pass.references.memory_format import to_memory
+from volta_pass.references.memory_format import is_signed, to_memory
 from volta_pass.references.ttir_frame import Frame
 from volta_pass.references.ttir_memory import NOBODY, SEVERAL, Part
 from volta_pass.references.ttir_registry import OpInfo, Run, operation, refuse
@@ -115,7 +115,7 @@ def _accumulate(frame: Frame, part: Part, value: Value, who: np.ndarray, kind: T
         operands = np.concatenate([before[chosen][:, None], ids[lanes]], axis=1)
         total = _combined(arena, combine, operands)
         if not kind.is_float and combine is Op.NSUM:
-            total = wrapped(Sym(total), 8 * arg.element_bytes, not arg.dtype.startswith("u"), arena).ids
+            total = wrapped(Sym(total), 8 * arg.element_bytes, is_signed(arg.dtype), arena).ids
         first, last = who[lanes].min(axis=1), who[lanes].max(axis=1)
         writer = overlay.writer[index[chosen]]
         alone = (first == last) & ((writer == NOBODY) | (writer == first))

@@ -14,6 +14,7 @@ from ptx_engine.terms.arena import Arena
 from ptx_engine.terms.constants import FLOAT_FORMATS
 from ptx_engine.terms.ops import Op
 from volta_pass.references.ttir_frame import Frame
+from volta_pass.references.ttir_predicates import predicate_logic
 from volta_pass.references.ttir_ring import plain_ids, trailing_zeros
 from volta_pass.references.ttir_types import TtirType
 from volta_pass.references.ttir_values import Sym, Value, concrete, emitted, id_operand, int_ids, type_range, wrapped
@@ -25,26 +26,59 @@ def symbolic_bits(op: Op) -> Callable[[Frame, TtirType, Value, Value], Value]:
     def run(frame: Frame, kind: TtirType, a: Value, b: Value) -> Value:
         arena = frame.arena
         if kind.width == 1:
-            return _on_predicates(op, arena, kind, a, b)
+            return predicate_logic(op, arena, kind.rank, a, b)
         for x, y in ((a, b), (b, a)):
             number = _uniform(y, kind, arena)
             if isinstance(x, Sym) and number is not None:
                 folded = _with_constant(op, arena, kind, x, number)
                 if folded is not None:
                     return folded
-        return _disjoint(op, arena, kind, a, b) or _general(op, frame, kind, a, b)
+        found = _disjoint(op, arena, kind, a, b)
+        if found is None and op is Op.BITXOR:
+            found = _exclusive(frame, kind, a, b)
+        return found if found is not None else _general(op, frame, kind, a, b)
 
     return run
 
 
-def _on_predicates(op: Op, arena: Arena, kind: TtirType, a: Value, b: Value) -> Value:
-    x, y = (id_operand(int_ids(v, arena)) for v in (a, b))
-    if op is Op.BITXOR:
-        for p, q in ((x, y), (y, x)):
-            if isinstance(q, int) and q == 1:
-                return Sym(emitted(arena.logic(Op.NOT, p), kind.rank), 0, 1)
-        return Sym(emitted(arena.compare(Op.NE, x, y), kind.rank), 0, 1)
-    return Sym(emitted(arena.logic(Op.AND if op is Op.BITAND else Op.OR, x, y), kind.rank), 0, 1)
+def _exclusive(frame: Frame, kind: TtirType, a: Value, b: Value) -> Value | None:
+    """An exclusive or of words remembers them: one that occurs twice cancels (x ^ (x ^ y) = y, as sorting networks swap)."""
+    if not isinstance(a, Sym) or not isinstance(b, Sym):
+        return None
+    sets = [(v.xored, v.xored_bits) if v.xored else ((v.ids,), v.bits) for v in (a, b)]
+    (first, bits), (second, other) = sets
+    if bits != other or len(first) + len(second) > _XOR_WORDS:
+        return None
+    shape = np.broadcast_shapes(a.ids.shape, b.ids.shape)
+    words = np.sort(np.stack([np.broadcast_to(word, shape) for word in (*first, *second)]), axis=0)
+    kept = _without_pairs(words)
+    if kept is None:
+        return None
+    if not len(kept):
+        return np.zeros((1,) * len(shape), kind.dtype)
+    if len(kept) == 1:
+        return Sym(kept[0], bits=bits)
+    whole = _general(Op.BITXOR, frame, kind, a, b)
+    return Sym(whole.ids, whole.lo, whole.hi, xored=tuple(kept), xored_bits=bits)
+
+
+#: longest exclusive or that is remembered
+_XOR_WORDS = 4
+
+
+def _without_pairs(words: np.ndarray) -> list[np.ndarray] | None:
+    """Sorted words (n, lanes...) without those that occur twice; None where lanes keep different numbers of them."""
+    gone = np.zeros(words.shape, bool)
+    for i in range(1, len(words)):
+        pair = (words[i] == words[i - 1]) & ~gone[i - 1]
+        gone[i - 1] |= pair
+        gone[i] |= pair
+    counts = (~gone).sum(axis=0)
+    count = int(counts.flat[0])
+    if (counts != count).any():
+        return None
+    order = np.argsort(gone, axis=0, kind="stable")[:count]
+    return list(np.take_along_axis(words, order, axis=0))
 
 
 def _uniform(value: Value, kind: TtirType, arena: Arena) -> int | None:
@@ -127,7 +161,7 @@ def _bounds(value: Value) -> tuple[int, int] | None:
     return (int(value.min()), int(value.max())) if value.size else (0, 0)
 
 
-def _general(op: Op, frame: Frame, kind: TtirType, a: Value, b: Value) -> Value:
+def _general(op: Op, frame: Frame, kind: TtirType, a: Value, b: Value) -> Sym:
     """The bit operator on the unsigned words."""
     ids = []
     for value in (a, b):

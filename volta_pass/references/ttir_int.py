@@ -14,6 +14,7 @@ import numpy as np
 from ptx_engine.terms.ops import Op
 from volta_pass.references.ttir_bits import symbolic_bits, symbolic_shift
 from volta_pass.references.ttir_frame import Frame
+from volta_pass.references.ttir_predicates import negation, predicate_logic
 from volta_pass.references.ttir_registry import OpInfo, Run, operation
 from volta_pass.references.ttir_ring import symbolic_divide, symbolic_extreme, symbolic_ring
 from volta_pass.references.ttir_types import TtirType
@@ -141,6 +142,9 @@ def cmpi(op: OpInfo) -> Run:
     kind, result, rank = op.operand_types[0], op.result, op.kind.rank
 
     def compare(frame: Frame, a: Value, b: Value) -> Value:
+        if kind.width == 1 and term in (Op.EQ, Op.NE):
+            differ = predicate_logic(Op.BITXOR, frame.arena, rank, a, b)
+            return differ if term is Op.NE else negation(frame.arena, rank, differ)
         x, y = (exact_ids(frame, v, kind.width, signed) for v in ((b, a) if swap else (a, b)))
         return Sym(emitted(frame.arena.compare(term, id_operand(x), id_operand(y)), rank), 0, 1)
 
@@ -159,6 +163,8 @@ def cmpi(op: OpInfo) -> Run:
 def exact_ids(frame: Frame, value: Value, width: int, signed: bool) -> np.ndarray:
     """Ids of the exact signed or unsigned numbers of an integer value."""
     if isinstance(value, Sym):
+        if width == 1 and signed:  # true is -1
+            return emitted(frame.arena.neg(id_operand(value.ids)), value.ids.ndim - 1)
         return wrapped(value, width, signed, frame.arena).ids
     if value.dtype == bool:
         return int_ids(-value.astype(np.int8) if signed else value, frame.arena)

@@ -9,6 +9,7 @@ import numpy as np
 from ptx_engine.terms.arena import Arena, Ids
 from ptx_engine.terms.ops import Op
 from volta_pass.references.ttir_frame import Frame
+from volta_pass.references.ttir_predicates import predicate_logic
 from volta_pass.references.ttir_types import TtirType
 from volta_pass.references.ttir_values import Sym, Value, bounds, emitted, id_operand, int_ids, wrapped
 
@@ -57,19 +58,13 @@ def symbolic_ring(op: Op) -> Callable[[Frame, TtirType, Value, Value], Value]:
     def run(frame: Frame, kind: TtirType, a: Value, b: Value) -> Value:
         arena = frame.arena
         if kind.width == 1:
-            return _on_predicates(arena, kind, a, b, conjunction=op is Op.MUL)
+            return predicate_logic(Op.BITAND if op is Op.MUL else Op.BITXOR, arena, kind.rank, a, b)
         x, y = (id_operand(plain_ids(v, kind.width, arena)) for v in (a, b))
         result: Ids = {Op.ADD: arena.add, Op.SUB: arena.sub, Op.MUL: arena.mul}[op](x, y)
         zeros = trailing_zeros(a) + trailing_zeros(b) if op is Op.MUL else min(trailing_zeros(a), trailing_zeros(b))
         return Sym(emitted(result, kind.rank), *ring_bounds(op, bounds(a), bounds(b)), zeros=min(zeros, kind.width))
 
     return run
-
-
-def _on_predicates(arena: Arena, kind: TtirType, a: Value, b: Value, conjunction: bool) -> Value:
-    x, y = (id_operand(int_ids(v, arena)) for v in (a, b))
-    result = arena.logic(Op.AND, x, y) if conjunction else arena.compare(Op.NE, x, y)
-    return Sym(emitted(result, kind.rank), 0, 1)
 
 
 def _exact(frame: Frame, value: Value, width: int, signed: bool) -> Value:
@@ -111,9 +106,7 @@ def symbolic_extreme(op: Op, signed: bool) -> Callable[[Frame, TtirType, Value, 
     def run(frame: Frame, kind: TtirType, a: Value, b: Value) -> Value:
         arena = frame.arena
         if kind.width == 1:
-            x, y = (id_operand(int_ids(v, arena)) for v in (a, b))
-            either = (op is Op.MAX) != signed
-            return Sym(emitted(arena.logic(Op.OR if either else Op.AND, x, y), kind.rank), 0, 1)
+            return predicate_logic(Op.BITOR if (op is Op.MAX) != signed else Op.BITAND, arena, kind.rank, a, b)
         exact = [_exact(frame, v, kind.width, signed) for v in (a, b)]
         x, y = (id_operand(v.ids if isinstance(v, Sym) else arena.integers(v)) for v in exact)
         ids = arena.maximum(x, y) if op is Op.MAX else arena.minimum(x, y)

@@ -7,9 +7,10 @@ from collections.abc import Callable
 import numpy as np
 
 from ptx_engine.findings import Severity
+from ptx_engine.terms.arena import UNDEF
 from volta_pass.references.ttir_frame import Frame, run_function
 from volta_pass.references.ttir_registry import OpInfo, Run, operation
-from volta_pass.references.ttir_values import Value, concrete, map_rows, need_concrete, rows, spread, unify
+from volta_pass.references.ttir_values import Sym, Value, concrete, map_rows, need_concrete, rows, spread, unify
 
 Rearrange = Callable[[np.ndarray], np.ndarray]
 
@@ -214,7 +215,14 @@ def device_assert(op: OpInfo) -> Run:
     return run
 
 
-@operation("tt.print", "ttg.barrier", "gpu.barrier", "ttg.local_barrier")
+@operation("tt.print", "ttg.barrier", "gpu.barrier", "ttg.local_barrier", "llvm.intr.assume")
 def nothing(op: OpInfo) -> Run:
-    """Printing has no effect on tensors; the reference is sequential, a barrier orders nothing in it."""
+    """Printing has no effect on tensors; the reference is sequential, a barrier orders nothing in it; hints promise only."""
     return lambda frame: None
+
+
+@operation("ub.poison")
+def poison(op: OpInfo) -> Run:
+    """An undefined value."""
+    value = Sym(np.full((1,) * (op.kind.rank + 1), UNDEF, np.int32))
+    return lambda frame: frame.assign((op.result,), (value,))

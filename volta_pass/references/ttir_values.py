@@ -26,7 +26,8 @@ from volta_pass.references.ttir_types import TtirType
 class Sym:
     """Term ids (int32). For integers ``lo <= value <= hi`` where not None. ``bits`` names the float format whose bit pattern
     an integer-typed value is (a bitcast float); its ids are those of the float. ``zeros``: known trailing zero bits.
-    ``shifted``: (ids, amount) where the value is that integer shifted right, so that a mask can take the field at once."""
+    ``shifted``: (ids, amount) where the value is that integer shifted right, so that a mask can take the field at once.
+    ``xored``: words of one meaning (``xored_bits`` as ``bits``) whose exclusive or the value is, so that one can cancel later."""
 
     ids: np.ndarray
     lo: int | None = None
@@ -34,6 +35,8 @@ class Sym:
     bits: str = ""
     zeros: int = 0
     shifted: tuple[np.ndarray, int] | None = None
+    xored: tuple[np.ndarray, ...] = ()
+    xored_bits: str = ""
 
 
 Value = Union[np.ndarray, Sym]
@@ -48,7 +51,8 @@ def map_rows(value: Value, fn: Callable[[np.ndarray], np.ndarray]) -> Value:
     """A value with its lanes rearranged: bounds, bits and trailing zeros stay."""
     if isinstance(value, Sym):
         shifted = (fn(value.shifted[0]), value.shifted[1]) if value.shifted is not None else None
-        return Sym(fn(value.ids), value.lo, value.hi, value.bits, value.zeros, shifted)
+        xored = tuple(fn(word) for word in value.xored)
+        return Sym(fn(value.ids), value.lo, value.hi, value.bits, value.zeros, shifted, xored, value.xored_bits)
     return fn(value)
 
 
@@ -112,8 +116,8 @@ def wrapped(value: Sym, width: int, signed: bool, arena: Arena) -> Sym:
     result = np.asarray(arena.emit(Op.WRAP, ids, -width if signed else width))
     constant = (ids >= 0) & (ids < CONST_CAP)
     if constant.any():
-        table = {int(i): _wrapped_const(int(i), width, signed, arena) for i in np.unique(ids[constant])}
-        result[constant] = [table[int(i)] for i in ids[constant]]
+        unique, inverse = np.unique(ids[constant], return_inverse=True)
+        result[constant] = np.array([_wrapped_const(int(i), width, signed, arena) for i in unique], np.int32)[inverse]
     return Sym(result, low, high)
 
 
@@ -145,7 +149,8 @@ def need_concrete(value: Value, kind: TtirType, arena: Arena, use: str) -> np.nd
     numbers = concrete(value, kind, arena)
     if numbers is not None:
         return numbers
-    source = dependency(arena, int(rows(value).ravel()[0]))
+    ids = rows(value).ravel()
+    source = dependency(arena, int(ids[np.argmax((ids < 0) | (ids >= CONST_CAP))]))
     raise NotStructuredError(
         f"{use} depends on symbolic data" + (f" ({source})" if source else ""),
         feature=use,
