@@ -69,7 +69,7 @@ def _help(explanation: Explanation | None, site: AccessSite | None) -> str:
 def _explanation(comparison: Comparison) -> Explanation | None:
     rows = [o.explanation for o in comparison.verdict.outputs if o.status is Status.REFUTED and o.explanation is not None]
     with_inputs = [row for row in rows if row.extra_inputs or row.missing_inputs]
-    return (with_inputs or rows or [None])[0]
+    return next(iter(with_inputs or rows), None)
 
 
 def _origin_loc(explanation: Explanation | None) -> str:

@@ -75,7 +75,7 @@ def install() -> None:
     """Follow the import of every known compiler; those already imported get their hook now. Idempotent."""
     if any(isinstance(finder, Finder) for finder in sys.meta_path):
         return
-    sys.meta_path.insert(0, Finder())  # type: ignore[arg-type]
+    sys.meta_path.insert(0, Finder())
     for package, hook in HOOKS.items():
         if package in sys.modules:
             install_hook(hook)

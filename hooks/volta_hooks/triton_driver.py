@@ -32,7 +32,7 @@ class StandInLauncher:
         return None
 
 
-class StandInDriver(DriverBase):
+class StandInDriver(DriverBase):  # type: ignore[misc]
     """Compiles for ``target`` and answers what Triton's runtime asks of a driver."""
 
     def __init__(self, target: GPUTarget) -> None:

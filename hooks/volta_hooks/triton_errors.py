@@ -5,7 +5,7 @@ from __future__ import annotations
 from triton.compiler.errors import CompileTimeAssertionFailure
 
 
-class ValidationFailure(CompileTimeAssertionFailure):
+class ValidationFailure(CompileTimeAssertionFailure):  # type: ignore[misc]
     """A configuration that must not be used; the message is the whole diagnostic.
 
     A subclass of what ``Autotuner._bench`` catches (3.7 to 3.9: OutOfResources, CompileTimeAssertionFailure, PTXASError),

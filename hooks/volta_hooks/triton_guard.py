@@ -28,8 +28,6 @@ from volta_pass.validate import contents_were_needed, failure_text
 #: the autotuner that is running on this thread, or None
 current_tuner: ContextVar[Any] = ContextVar("volta_tuner", default=None)
 
-_NEW = object()
-
 
 @dataclass(frozen=True)
 class CompiledCode:
@@ -78,8 +76,9 @@ class Guard:
         """Validate a launch that has not been seen. Raises ValidationFailure where the policy says so, and nothing else."""
         with never_breaking(self.session, self.code.name):
             key = self._key(grid, args)
-            failure = self.outcomes.get(key, _NEW)
-            if failure is _NEW:
+            if key in self.outcomes:
+                failure = self.outcomes[key]
+            else:
                 failure = self._validate(grid, args)
                 self.outcomes[self._key(grid, args)] = failure  # by now it is known whether contents matter
             if failure is not None:

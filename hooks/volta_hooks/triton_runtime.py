@@ -77,10 +77,10 @@ def _guard_kernels() -> None:
 
 
 def _guard_of(kernel: Any) -> Guard:
-    guard = kernel.__dict__.get("_volta_guard")
-    if guard is None:
-        guard = kernel.__dict__["_volta_guard"] = Guard(session(), _code_of(kernel))
-    return guard
+    known: Guard | None = kernel.__dict__.get("_volta_guard")
+    if known is None:
+        known = kernel.__dict__["_volta_guard"] = Guard(session(), _code_of(kernel))
+    return known
 
 
 def _code_of(kernel: Any) -> CompiledCode:

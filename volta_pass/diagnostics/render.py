@@ -29,10 +29,18 @@ def render(report: KernelReport, *, color: bool = False, ptx_name: str = "") -> 
     comparison = report.deciding
     if comparison is not None and comparison.status is not Status.PROVED:
         blocks.append(_comparison(report, comparison, paint))
+    elif report.error_findings:
+        blocks.append(_circumstances(report, paint))
     blocks += [error.splitlines() for error in report.errors]
     if not blocks or report.status is Status.PROVED:
         blocks.append(_plain_answer(report, paint))
-    return "\n\n".join("\n".join(rows) for rows in blocks)
+    return "\n\n".join("\n".join(rows) for rows in blocks if rows)
+
+
+def _circumstances(report: KernelReport, paint: Painter) -> list[str]:
+    """Below findings: the configuration they are about, and who is to blame."""
+    rows = labelled(paint, "config", printable(report.configuration_text())) if report.configuration else []
+    return rows + _next_steps(report, [], paint)
 
 
 def _ordered(findings: list[Finding]) -> list[Finding]:
