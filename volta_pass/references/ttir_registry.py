@@ -187,6 +187,7 @@ class Decoder:
         self.resolve = resolve
         self.max_lanes = 1
         self._registers: dict[Any, int] = {}
+        self._kinds: dict[Any, TtirType] = {}
 
     def register(self, value: Any) -> int:
         """The register of an SSA value."""
@@ -199,10 +200,15 @@ class Decoder:
         function.max_lanes = self.max_lanes
 
     def _types(self, values: Sequence[Any]) -> tuple[TtirType, ...]:
-        kinds = tuple(parse_type(str(value.type)) for value in values)
-        for kind in kinds:
+        return tuple(self._type(value.type) for value in values)
+
+    def _type(self, raw: Any) -> TtirType:
+        """The type behind an MLIR type; kept per MLIR type, since printing one costs more than looking it up."""
+        kind = self._kinds.get(raw)
+        if kind is None:
+            kind = self._kinds[raw] = parse_type(str(raw))
             self.max_lanes = max(self.max_lanes, kind.lanes)
-        return kinds
+        return kind
 
     def _region(self, region: Any) -> tuple[Region, set[int]]:
         """The region and the registers it reads from outside."""
