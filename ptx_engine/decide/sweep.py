@@ -99,8 +99,9 @@ class Sweep:
             targets: list[np.ndarray] = []
             for step in self._steps_of(frontier):
                 targets += [x[x >= CONST_CAP] for x in step.operand_ids() if _has_nodes(x)]
-                if step.need.any():
-                    tiled = _tiled(step)  # after the line above: joined operands hide how often an id is used
+                live = step.restricted(ALL_PARTS)
+                if live is not None:
+                    tiled = _tiled(live)  # after the line above: joined operands hide how often an id is used
                     self._pass_need(tiled)
                     steps.append(tiled)
             if not targets:

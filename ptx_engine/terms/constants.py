@@ -42,7 +42,7 @@ class Const:
 
     def value(self, precision_bits: int = 53) -> "gmpy2.mpfr":
         """The value in MPFR at the given precision (specials become inf/nan)."""
-        with gmpy2.local_context(gmpy2.context(), precision=precision_bits):
+        with gmpy2.context(precision=precision_bits):
             if self.special is Special.POS_INF:
                 return gmpy2.inf(1)
             if self.special is Special.NEG_INF:
