@@ -1,7 +1,7 @@
 # Every target uses the Python of the environment it is run in: make check PYTHON=.venv/bin/python
 PYTHON ?= python3
 
-.PHONY: check lint types test nightly schema
+.PHONY: check lint types test nightly compat schema
 
 check: lint types test
 
@@ -17,6 +17,16 @@ test:
 
 nightly:
 	$(PYTHON) -m pytest -m slow
+
+# the oldest and the middle Triton that the hook supports, each in a fresh environment
+COMPAT_TRITON ?= 3.7.1 3.8.0
+
+compat:
+	for version in $(COMPAT_TRITON); do \
+	    rm -rf build/compat-$$version && $(PYTHON) -m venv build/compat-$$version && \
+	    build/compat-$$version/bin/pip install -q '.[triton,dev]' triton==$$version && \
+	    build/compat-$$version/bin/python -m pytest tests/hooks || exit 1; \
+	done
 
 schema:
 	$(PYTHON) -m volta_pass.spec.schema > configs/launch_spec.schema.json
