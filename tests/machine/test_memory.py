@@ -1,0 +1,140 @@
+"""Memory: bounds, alignment, contents, formats, vectors, windows."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ptx_engine.errors import NotStructuredError
+from ptx_engine.launch import Role, ScalarArg, TensorArg
+from ptx_engine.terms import Op
+from machine_kernels import OWN, column, ints, kinds, module, out, run
+
+SHARED = ".extern .shared .align 16 .b8 dyn[];"
+
+
+def one(execution, kind: str):
+    return next(f for f in execution.findings if f.kind == kind)
+
+
+@pytest.mark.parametrize(("count", "expected"), [(32, []), (31, ["out of bounds"]), (20, ["out of bounds"])])
+def test_store_past_the_end_is_found_and_counted(count: int, expected: list[str]) -> None:
+    execution, _ = run(module(OWN + "st.global.u32 [%d1], %r0;"), [out(count)])
+    assert kinds(execution) == expected
+    if expected:
+        finding = one(execution, "out of bounds")
+        assert finding.count == 32 - count and finding.tensor == "out" and finding.index == (count,)
+        assert finding.sites[0].lane == count and "st.global" in finding.sites[0].ptx_text
+
+
+def test_load_before_the_start_and_through_null() -> None:
+    execution, _ = run(module(OWN + "ld.global.u32 %r1, [%d0+-4];\nst.global.u32 [%d1], %r0;"), [ints("out", range(32), Role.INOUT)])
+    assert "before the start of out" in one(execution, "out of bounds").message
+    execution, _ = run(module("mov.u64 %d2, 0;\nld.global.u32 %r1, [%d2];"), [out(1)])
+    assert "null pointer" in one(execution, "out of bounds").message
+
+
+def test_misaligned_access() -> None:
+    body = OWN + "ld.global.v2.u32 {%r1, %r2}, [%d0+4];"
+    execution, _ = run(module(body), [ints("out", range(32), Role.INOUT)])
+    assert kinds(execution) == ["misaligned"]
+    execution, _ = run(module(body.replace("+4", "+8")), [ints("out", range(32), Role.INOUT)])
+    assert kinds(execution) == []
+
+
+def test_write_to_an_input_is_a_finding() -> None:
+    execution, _ = run(module(OWN + "st.global.u32 [%d1], %r0;"), [ints("out", range(32), Role.IN)])
+    assert kinds(execution) == ["write to a read-only argument"]
+
+
+def test_reading_an_output_that_has_no_contents() -> None:
+    execution, _ = run(module(OWN + "ld.global.u32 %r1, [%d1];"), [out(32)])
+    assert kinds(execution) == ["uninitialised"]
+
+
+def test_uninitialised_shared_memory() -> None:
+    body = OWN + "mov.u32 %r1, dyn;\nshl.b32 %r2, %r0, 2;\nadd.s32 %r1, %r1, %r2;\n{store}\nld.shared.u32 %r3, [%r1];\nst.global.u32 [%d1], %r3;"
+    execution, _ = run(module(body.format(store=""), shared=SHARED), [out(32)], shared=128)
+    assert kinds(execution) == ["uninitialised"]
+    execution, arena = run(module(body.format(store="st.shared.u32 [%r1], %r0;"), shared=SHARED), [out(32)], shared=128)
+    assert kinds(execution) == [] and column(execution, arena) == list(range(32))
+
+
+def test_shared_window_is_checked() -> None:
+    body = OWN + "mov.u32 %r1, dyn;\nshl.b32 %r2, %r0, 2;\nadd.s32 %r1, %r1, %r2;\nst.shared.u32 [%r1], %r0;"
+    execution, _ = run(module(body, shared=SHARED), [out(32)], shared=64)
+    assert kinds(execution) == ["out of bounds"] and one(execution, "out of bounds").count == 16
+
+
+def test_halves_move_as_parts_of_words() -> None:
+    body = (
+        "ld.param.u64 %d0, [out];\nld.param.u64 %d2, [x];\nmov.u32 %r0, %tid.x;\nmad.wide.s32 %d3, %r0, 4, %d2;\nmad.wide.s32 %d1, %r0, 4, %d0;\n"
+        "ld.global.b32 %r1, [%d3];\nmov.b32 {%h1, %h2}, %r1;\nmov.b32 %r2, {%h2, %h1};\nst.global.b32 [%d1], %r2;"
+    )
+    args = [TensorArg("out", "f16", (64,), Role.OUT), TensorArg("x", "f16", (64,), Role.IN)]
+    execution, arena = run(module(body, ("u64 out", "u64 x")), args)
+    ids = execution.footprints["out"].ids
+    x = arena.inputs[0]
+    assert x.name == "x"
+    expected = [x.ids(i ^ 1) for i in range(64)]
+    assert ids.tolist() == expected
+
+
+def test_a_torn_half_is_refused() -> None:
+    body = "ld.param.u64 %d2, [x];\nld.global.b16 %h1, [%d2];"
+    with pytest.raises(NotStructuredError, match="part of an element"):
+        run(module(body, ("u64 x",)), [TensorArg("x", "f32", (4,), Role.IN)])
+
+
+def test_load_after_store_sees_the_stored_value() -> None:
+    body = OWN + "cvt.rn.f32.s32 %f1, %r0;\nst.global.f32 [%d1], %f1;\nld.global.f32 %f2, [%d1];\nadd.f32 %f3, %f2, 0f3F800000;\nst.global.f32 [%d1], %f3;"
+    execution, arena = run(module(body), [out(32, "f32")])
+    assert column(execution, arena) == [t + 1 for t in range(32)]
+
+
+def test_two_ctas_writing_one_element_race() -> None:
+    body = "ld.param.u64 %d0, [out];\nmov.u32 %r0, %tid.x;\nmad.wide.s32 %d1, %r0, 4, %d0;\nmov.u32 %r1, %ctaid.x;\nst.global.u32 [%d1], %r1;"
+    execution, _ = run(module(body), [out(32)], grid=2)
+    assert kinds(execution) == ["data race"]
+    execution, _ = run(module(body.replace("%ctaid.x", "%nctaid.x")), [out(32)], grid=2)
+    assert kinds(execution) == ["same-value write"]
+
+
+ASYNC = (
+    "ld.param.u64 %d0, [out];\nld.param.u64 %d2, [x];\nmov.u32 %r0, %tid.x;\nmad.wide.s32 %d3, %r0, 16, %d2;\nmad.wide.s32 %d1, %r0, 16, %d0;\n"
+    "mov.u32 %r1, dyn;\nshl.b32 %r2, %r0, 4;\nadd.s32 %r1, %r1, %r2;\n"
+    "setp.lt.u32 %p1, %r0, 20;\nselp.b32 %r3, 16, 0, %p1;\ncp.async.cg.shared.global [%r1], [%d3], 16, %r3;\ncp.async.commit_group;\n{wait}\n"
+    "ld.shared.v4.b32 {{%r4, %r5, %r6, %r7}}, [%r1];\nst.global.v4.b32 [%d1], {{%r4, %r5, %r6, %r7}};"
+)
+
+
+def test_asynchronous_copy_fills_with_zeros_and_does_not_read_what_it_skips() -> None:
+    args = [TensorArg("out", "f16", (256,), Role.OUT), TensorArg("x", "f16", (160,), Role.IN)]
+    execution, arena = run(module(ASYNC.format(wait="cp.async.wait_group 0;"), ("u64 out", "u64 x"), shared=SHARED), args, shared=512)
+    assert kinds(execution) == []
+    x = arena.inputs[0]
+    assert execution.footprints["out"].ids.tolist() == [x.ids(i) if i < 160 else 0 for i in range(256)]
+
+
+@pytest.mark.parametrize("wait", ["", "cp.async.wait_group 1;"])
+def test_asynchronous_copy_without_its_wait_is_a_race(wait: str) -> None:
+    args = [TensorArg("out", "f16", (256,), Role.OUT), TensorArg("x", "f16", (160,), Role.IN)]
+    execution, _ = run(module(ASYNC.format(wait=wait), ("u64 out", "u64 x"), shared=SHARED), args, shared=512)
+    assert kinds(execution) == ["data race"]
+    assert "wait_group" in execution.findings[0].missing
+
+
+def test_symbolic_scalar_reaches_the_output() -> None:
+    body = OWN + "ld.param.f32 %f1, [alpha];\nadd.f32 %f2, %f1, %f1;\nst.global.f32 [%d1], %f2;"
+    execution, arena = run(module(body, ("u64 out", "f32 alpha")), [out(32, "f32"), ScalarArg("alpha", "f32")])
+    alpha = arena.inputs[0].ids(0)
+    op, a, b, _ = arena.node(int(execution.footprints["out"].ids[0]))
+    assert (op, a, b) == (Op.ADD, alpha, alpha)
+
+
+def test_contents_of_an_integer_tensor_are_exact() -> None:
+    body = OWN + "ld.param.u64 %d5, [x];\nmad.wide.s32 %d6, %r0, 4, %d5;\nld.global.u32 %r1, [%d6];\nmul.lo.s32 %r2, %r1, %r1;\nst.global.u32 [%d1], %r2;"
+    numbers = np.array([-5, 2**30, 7, 46341] * 8, np.int32)
+    execution, arena = run(module(body, ("u64 out", "u64 x")), [out(32), ints("x", numbers)])
+    with np.errstate(over="ignore"):
+        assert column(execution, arena) == (numbers * numbers).tolist()
