@@ -15,9 +15,8 @@ from ptx_engine.terms.arena import Arena
 
 def bind_sides(launches: list[Launch], arena: Arena) -> list[BoundLaunch]:
     """A bound launch per side; the same name is the same input on every side. Raises UnsupportedError, LaunchError."""
-    if len(launches) == 1 or all(launch == launches[0] for launch in launches[1:]):
-        bound = bind(launches[0], arena)
-        return [bound] * len(launches)
+    if len(launches) == 1:
+        return [bind(launches[0], arena)]
     union = bind(Launch((1, 1, 1), (1, 1, 1), _union(launches)), arena)
     return [_narrow(union, launch) for launch in launches]
 
