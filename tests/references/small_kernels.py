@@ -218,3 +218,12 @@ def pid_axes(o_ptr):
 def unknown_mask(x_ptr, m_ptr, o_ptr, N: tl.constexpr):
     offs = tl.arange(0, N)
     tl.store(o_ptr + offs, tl.load(x_ptr + offs), mask=tl.load(m_ptr + offs) > 0)
+
+
+@triton.jit
+def first_program_clears(x_ptr, o_ptr, CLEAR: tl.constexpr):
+    pid = tl.program_id(0)
+    if CLEAR:
+        if pid == 0:
+            tl.store(o_ptr, 0.0)
+    tl.atomic_add(o_ptr, tl.load(x_ptr + pid))

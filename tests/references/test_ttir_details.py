@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from reference_cases import elementwise, load, module, out, run, store, tensor
+from reference_cases import elementwise, load, module, out, pointers, run, store, tensor
 
 from ptx_engine.errors import LaunchError, UnsupportedError
 from ptx_engine.launch import Launch, NullArg, Role, ScalarArg, TensorArg, bind
@@ -168,3 +168,44 @@ def test_recursion_is_refused():
   }) : () -> ()"""
     with pytest.raises(UnsupportedError, match="recursive call of loop"):
         load_ttir(module("", '    "tt.call"() <{callee = @loop}> : () -> ()', extra))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "number", "refused"), [("s32", 6, False), ("s32", 8, True), ("u32", 8, False), ("u32", 6, True), ("f32", 6, True)]
+)
+def test_atomic_extremes_need_a_tensor_of_their_own_kind(dtype, number, refused):
+    """Signed max (6) and unsigned max (8) order the same words differently, and float bits by neither."""
+    body = (
+        load("%x", "i32", 2, "%v")
+        + pointers("%o", "i32", 2, "%p")
+        + (
+            f"""
+    %a = "tt.atomic_rmw"(%p, %v) <{{atomic_rmw_op = {number} : i32, scope = 1 : i32, sem = 4 : i32}}>
+      : (tensor<2x!tt.ptr<i32>>, tensor<2xi32>) -> tensor<2xi32>"""
+        )
+    )
+    text = module("%x: !tt.ptr<i32>, %o: !tt.ptr<i32>", body)
+    args = [tensor("x", dtype, (2,)), tensor("o", dtype, (2,), Role.INOUT)]
+    data = {"x": np.array([5, 1]), "o": np.array([2, 7])}
+    if refused:
+        with pytest.raises(UnsupportedError, match=r"atomic u?max on o"):
+            run(text, args, data)
+        return
+    np.testing.assert_array_equal(run(text, args, data).numbers["o"], [5, 7])
+
+
+@pytest.mark.parametrize(("returned", "expected"), [("%s", [3.0]), ("%b", [2.0])])
+def test_a_reduction_is_what_its_region_returns(returned, expected):
+    """A region that computes a sum but returns an argument is no sum."""
+    body = load("%x", "f32", 2, "%v") + (
+        f"""
+    %r = "tt.reduce"(%v) <{{axis = 0 : i32}}> ({{
+    ^bb0(%a: f32, %b: f32):
+      %s = "arith.addf"(%a, %b) : (f32, f32) -> f32
+      "tt.reduce.return"({returned}) : (f32) -> ()
+    }}) : (tensor<2xf32>) -> f32
+    "tt.store"(%o, %r) : (!tt.ptr<f32>, f32) -> ()"""
+    )
+    text = module("%x: !tt.ptr<f32>, %o: !tt.ptr<f32>", body)
+    result = run(text, [tensor("x", "f32", (2,)), out("o", "f32", (1,))], {"x": np.array([1.0, 2.0])})
+    np.testing.assert_array_equal(result.numbers["o"], expected)

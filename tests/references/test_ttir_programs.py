@@ -123,6 +123,15 @@ def test_atomic_add_sums_over_lanes_and_programs():
     assert not result.findings
 
 
+@pytest.mark.parametrize(("clear", "kinds"), [(False, []), (True, ["race between programs"])])
+def test_clearing_what_other_programs_add_to_is_a_race(clear, kinds):
+    text = ttir_of(k.first_program_clears, X_O, {"CLEAR": clear})
+    args = [tensor("x", "f32", (4,)), tensor("o", "f32", (1,), Role.INOUT)]
+    result = run(text, args, {"x": np.arange(4.0), "o": np.array([5.0])}, (4, 1, 1))
+    assert [f.kind for f in result.findings] == kinds
+    assert clear or result.numbers["o"][0] == 11
+
+
 def test_atomic_extremes_of_integers():
     x = RNG.integers(-50, 50, 32).astype(np.int32)
     text = ttir_of(k.integer_extremes, {"x_ptr": "*i32", "o_ptr": "*i32"}, {"BLOCK": 8})

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from ptx_engine.errors import UnsupportedError
 from ptx_engine.terms.arena import CONST_CAP, Arena
 from ptx_engine.terms.ops import Op
 from volta_pass.references.memory_format import is_signed, to_memory
 from volta_pass.references.ttir_frame import Frame
-from volta_pass.references.ttir_memory import NOBODY, SEVERAL, Part
+from volta_pass.references.ttir_memory import NOBODY, SEVERAL, Overlay, Part
 from volta_pass.references.ttir_registry import OpInfo, Run, operation, refuse
 from volta_pass.references.ttir_types import TtirType
 from volta_pass.references.ttir_values import Sym, Value, emitted, id_operand, need_concrete, wrapped
@@ -103,8 +104,8 @@ def _old_value(frame: Frame, addresses: np.ndarray, pointee: TtirType, active: n
 def _accumulate(frame: Frame, part: Part, value: Value, who: np.ndarray, kind: TtirType, combine: Op, name: str) -> None:
     """Combine every element's contributions with what it holds; elements with equally many contributions go together."""
     arena, memory, arg = frame.arena, frame.memory, part.buffer.arg
-    if arg.is_float != kind.is_float and name not in ("add", "fadd"):
-        name = "max" if combine is Op.NMAX else "min"
+    if (name == "fadd") != arg.is_float or (combine is not Op.NSUM and (name[0] == "u") == is_signed(arg.dtype)):
+        raise UnsupportedError(f"atomic {name} on {part.buffer.arg.name}, whose elements are {arg.dtype}", feature="tt.atomic_rmw")
     ids = to_memory(value, kind, arg, arena)
     overlay, order = memory.overlay(part.buffer), np.argsort(part.index, kind="stable")
     index, starts, counts = np.unique(part.index[order], return_index=True, return_counts=True)
@@ -116,11 +117,25 @@ def _accumulate(frame: Frame, part: Part, value: Value, who: np.ndarray, kind: T
         total = _combined(arena, combine, operands)
         if not kind.is_float and combine is Op.NSUM:
             total = wrapped(Sym(total), 8 * arg.element_bytes, is_signed(arg.dtype), arena).ids
-        first, last = who[lanes].min(axis=1), who[lanes].max(axis=1)
-        writer = overlay.writer[index[chosen]]
-        alone = (first == last) & ((writer == NOBODY) | (writer == first))
+        _note_writers(frame, overlay, part, index[chosen], who[lanes], combine)
         overlay.ids[index[chosen]] = total
-        overlay.writer[index[chosen]] = np.where(alone, first, SEVERAL)
+
+
+def _note_writers(frame: Frame, overlay: Overlay, part: Part, index: np.ndarray, who: np.ndarray, combine: Op) -> None:
+    """Who has updated each element; an update over another program's plain store, or of another kind than its, is a race."""
+    first, last = who.min(axis=1), who.max(axis=1)
+    writer = overlay.writer[index]
+    own = (first == last) & ((writer == NOBODY) | (writer == first))
+    racy = np.flatnonzero(~own & (writer != NOBODY) & (overlay.atomic[index] != combine))
+    if racy.size:
+        name, offset = part.buffer.arg.name, int(index[racy[0]]) * part.buffer.arg.element_bytes
+        text = f"atomic update of {name}, an element that another program writes otherwise: nothing orders the two"
+        frame.memory.log.add(
+            "race between programs", text, "atomic", frame.arena.origin, int(last[racy[0]]),
+            buffer=part.buffer, offset_bytes=offset, count=len(racy),
+        )  # fmt: skip
+    overlay.writer[index] = np.where(own, first, SEVERAL)
+    overlay.atomic[index] = combine
 
 
 def _combined(arena: Arena, combine: Op, operands: np.ndarray) -> np.ndarray:

@@ -40,10 +40,12 @@ class Part:
 
 @dataclass(slots=True)
 class Overlay:
-    """What has been written to a buffer: ids, and by which program (NOBODY: not written, SEVERAL: atomically by more)."""
+    """What has been written to a buffer: ids, by which program (NOBODY: not written, SEVERAL: atomically by more), and by
+    which atomic combination (0: a plain store)."""
 
     ids: np.ndarray
     writer: np.ndarray
+    atomic: np.ndarray
 
 
 class Memory:
@@ -255,7 +257,8 @@ class Memory:
         found = self.overlays.get(buffer.number)
         if found is None:
             count = buffer.arg.storage
-            found = self.overlays[buffer.number] = Overlay(np.full(count, UNDEF, np.int32), np.full(count, NOBODY, np.int32))
+            empty = np.full(count, UNDEF, np.int32), np.full(count, NOBODY, np.int32), np.zeros(count, np.uint8)
+            found = self.overlays[buffer.number] = Overlay(*empty)
         return found
 
     def _write(self, part: Part, ids: np.ndarray, who: np.ndarray) -> None:
@@ -267,6 +270,7 @@ class Memory:
             self._conflict(part, overlay.ids[index], ids, who, np.flatnonzero(foreign), "programs", writer)
         overlay.ids[index] = ids
         overlay.writer[index] = who
+        overlay.atomic[index] = 0
         kept = overlay.ids[index]
         if (kept != ids).any():
             clash = np.flatnonzero(kept != ids)

@@ -27,7 +27,7 @@ def plain_node(op: OpInfo) -> Op | None:
     if len(op.operands) != 1 or not op.operand_types[0].is_float:
         return None
     block = op.regions[0].block
-    if len(block.steps) != 1:
+    if len(block.steps) != 1 or set(block.end.operands) & set(block.args):
         return None
     node = _NODES.get(block.steps[0].origin.op_name)
     return node if node is not None and op.region_reads(0) == sorted(block.args) else None
