@@ -75,20 +75,15 @@ class TtirReference:
 
 @dataclass(frozen=True)
 class FunctionReference:
-    """A Python function over symbolic tensors; ``parameters`` maps its parameters to launch arguments."""
+    """A Python function over symbolic tensors; ``parameters`` maps its parameters to launch arguments.
+
+    It has no identity that could be a key: what it computes depends on everything that it calls.
+    """
 
     fn: Callable[..., Any]
     parameters: Mapping[str, str]
     outputs: tuple[str, ...]
     label: str
-
-    def identity(self) -> str:
-        """The function's code and what it closes over, for cache keys."""
-        code = self.fn.__code__ if hasattr(self.fn, "__code__") else None
-        if code is None:
-            return self.label + repr(self.fn)
-        cells = [repr(cell.cell_contents) for cell in (self.fn.__closure__ or ())]
-        return self.label + code.co_code.hex() + repr((code.co_names, [c for c in code.co_consts if not hasattr(c, "co_code")], cells))
 
 
 Reference = TtirReference | FunctionReference

@@ -18,7 +18,7 @@ from ptx_engine.errors import PtxError
 from ptx_engine.verdict import Status
 from volta_hooks.bundle import write_bundle
 from volta_hooks.policy import Mode
-from volta_pass.job import Options, TtirReference, ValidationJob, contents_digest, launch_to_json
+from volta_pass.job import FunctionReference, Options, TtirReference, ValidationJob, contents_digest, launch_to_json
 from volta_pass.kernel_report import REFERENCE, KernelReport, proved_from_json
 from volta_pass.store import VerdictStore, canonical, digest, own_version
 from volta_pass.validate import agree, contents_were_needed, failure_text, validate
@@ -96,7 +96,12 @@ class Session:
         return tuning.reference.text == job.source and tuning.reference.launch == job.launch
 
     def _keys(self, job: ValidationJob) -> list[str]:
-        """The key without integer contents, and the one with them: a proof without contents holds for all contents."""
+        """The key without integer contents, and the one with them: a proof without contents holds for all contents.
+
+        None for a job with a reference function: nothing tells whether what it calls is still the same.
+        """
+        if isinstance(job.reference, FunctionReference):
+            return []
         reference = job.reference.identity() if job.reference is not None else ""
         launch = canonical(launch_to_json(job.launch))
         base = digest(own_version(), job.ptx, job.entry, job.source or "", reference, launch, repr(job.options))
@@ -126,6 +131,8 @@ class Session:
         except Exception as error:
             return self.internal(job.kernel, dict(job.configuration), error, job)
         keys = self._keys(job)
+        if not keys:
+            return report
         key = keys[-1] if contents_were_needed(report) else keys[0]
         if report.status in (Status.PROVED, Status.REFUTED, Status.UNSUPPORTED):
             self._known[key] = report
