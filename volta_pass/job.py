@@ -95,7 +95,7 @@ class ValidationJob:
 
     ``contents`` gives, per integer tensor argument, a function that returns its elements in storage order: used only
     where the kernel cannot be executed without them. ``constants`` are compile-time values that a reference function
-    may ask for by name.
+    may ask for by name. ``assumptions`` go into the report's ledger.
     """
 
     kernel: str
@@ -110,6 +110,7 @@ class ValidationJob:
     constants: Mapping[str, Any] = field(default_factory=dict)
     toolchain: Mapping[str, str] = field(default_factory=dict)
     options: Options = field(default_factory=Options)
+    assumptions: tuple[str, ...] = ()
 
 
 def launch_to_json(launch: Launch) -> dict[str, Any]:

@@ -119,6 +119,7 @@ class _Validation:
         self.report.launch = launch_to_json(job.launch)
         self.report.tensors = {arg.name: arg for arg in job.launch.args if isinstance(arg, TensorArg)}
         self.report.ctas_total = job.launch.cta_count
+        self.report.assumptions = list(job.assumptions)
         options = job.options
         if BudgetError in leave and options.seconds is not None:
             options = replace(options, seconds=options.seconds * SAMPLE_SHARE)

@@ -161,6 +161,7 @@ class Guard:
             constants=dict(code.constants),
             toolchain={"Triton": triton.__version__},
             options=self.session.options,
+            assumptions=captured.assumptions,
         )
 
     def _function_reference(self, captured: CapturedLaunch) -> FunctionReference | None:

@@ -17,16 +17,20 @@ from volta_hooks.triton_arguments import TensorFacts, contents_loader, flatten, 
 from volta_pass.specs_api import launch_dtype
 from volta_pass.ttir_uses import ParameterUse
 
+#: what cannot be seen from a launch's facts: views of one allocation may share elements without sharing an address
+DISJOINT = "tensor arguments at different addresses do not overlap"
+
 #: signature entry of an argument that is no parameter of the compiled kernel
 CONSTANT = "constexpr"
 
 
 @dataclass(frozen=True)
 class CapturedLaunch:
-    """The launch, and how to get the contents of its integer tensors."""
+    """The launch, how to get the contents of its integer tensors, and what it takes for granted."""
 
     launch: Launch
     contents: dict[str, Callable[[], np.ndarray]]
+    assumptions: tuple[str, ...] = ()
 
 
 def capture(
@@ -58,7 +62,8 @@ def capture(
             args.append(_scalar(name, value, kind))
     args = builder.with_shared_roles(args) + _scratch(metadata, grid)
     block = (int(metadata.num_warps) * int(metadata.warp_size), 1, 1)
-    return CapturedLaunch(Launch(grid, block, tuple(args), int(metadata.shared)), contents)
+    assumptions = (DISJOINT,) if len(builder.owners) > 1 else ()
+    return CapturedLaunch(Launch(grid, block, tuple(args), int(metadata.shared)), contents, assumptions)
 
 
 class _Tensors:

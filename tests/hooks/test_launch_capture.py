@@ -8,7 +8,7 @@ import pytest
 from ptx_engine.errors import LaunchError, UnsupportedError
 from ptx_engine.launch import NullArg, Role, ScalarArg, TensorArg
 from volta_hooks.triton_arguments import NumpyTensor, adapt, contents_key, launch_key
-from volta_hooks.triton_launch import capture
+from volta_hooks.triton_launch import DISJOINT, capture
 from volta_pass import TensorSpec
 from volta_pass.ttir_uses import AccessSite, ParameterUse
 
@@ -51,6 +51,12 @@ def test_an_address_given_twice_is_one_tensor_that_is_read_and_written():
     assert (first.role, first.alias, second.alias) == (Role.INOUT, "", "p0")
     apart = captured([x, TensorSpec((8,))], ["*fp32", "*fp32"], uses).launch.args
     assert (apart[0].role, apart[1].role, apart[1].alias) == (Role.IN, Role.OUT, "")
+
+
+def test_several_addresses_are_assumed_not_to_overlap():
+    x = TensorSpec((8,))
+    assert captured([x, TensorSpec((8,))], ["*fp32", "*fp32"]).assumptions == (DISJOINT,)
+    assert captured([x, x], ["*fp32", "*fp32"]).assumptions == ()
 
 
 def test_an_address_given_with_two_types_is_not_supported():
