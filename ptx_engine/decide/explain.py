@@ -7,15 +7,17 @@ is judged by fingerprints: an explanation describes a difference that a witness 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from gmpy2 import mpq
 
+from ptx_engine.decide.field import fields
 from ptx_engine.decide.fingerprint import Fingerprints
 from ptx_engine.decide.levels import LEVELS, Mode, plan
 from ptx_engine.decide.names import NameOf, show
 from ptx_engine.decide.polynomial import LINEAR, Difference, Expansion, Monomial, TooLarge, difference
+from ptx_engine.decide.ratio import Scale, unmatched
 from ptx_engine.terms.arena import Arena
 from ptx_engine.terms.ops import TABLE, Op
 from ptx_engine.verdict import Explanation
@@ -45,7 +47,6 @@ class _Explainer:
         ids = np.array(self.pair, np.int32)
         self.prints = Fingerprints(arena, ids, order=plan(arena, ids, Mode.CONE))
         self._atoms: dict[tuple[int, bytes], int] = {}
-        self.level = 0
 
     def run(self) -> Explained:
         x, y = self.pair
@@ -69,8 +70,7 @@ class _Explainer:
 
     def _atom(self, ident: int) -> int:
         """The first id met with the same fingerprint."""
-        need = int(self.prints.plan.need[ident])
-        level = next(level for level in range(LEVELS) if need >> level & 1)
+        level = self._level(ident)
         values = self.prints.of(np.array([ident]), level)
         return self._atoms.setdefault((level, values.tobytes()), ident)
 
@@ -140,12 +140,45 @@ class _Explainer:
         row = TABLE[op]
         if any(xs["abc".index(name)] != ys["abc".index(name)] for name in row.plain):
             return None
+        if op is Op.DIV:
+            found = self._quotient((xs[0], ys[0]), (xs[1], ys[1]))
+            if found is not None:
+                return found
         left, right = xs[: row.arity], ys[: row.arity]
         differing = [(p, q) for p, q in zip(left, right) if self.prints.same(p, q) is False]
         if row.commutative and len(differing) == 2:
             swapped = [(p, q) for p, q in zip(left, reversed(right)) if self.prints.same(p, q) is False]
             differing = min(differing, swapped, key=len)
         return differing[0] if len(differing) == 1 else None
+
+    def _quotient(self, tops: tuple[int, int], bottoms: tuple[int, int]) -> Explained | None:
+        """Two quotients whose numerators and denominators agree up to one factor, but for a few terms."""
+        level = self._level(bottoms[0])
+        scale = Scale(fields()[level].p, self.prints.points, lambda atom: tuple(self.prints.of(np.array([atom]), level)[0].tolist()))
+        parts = []
+        try:
+            for name, (x, y) in (("denominator", bottoms), ("numerator", tops)):
+                expansion = Expansion(self.arena, self._atom)
+                mine, theirs = expansion.expand(x), expansion.expand(y)
+                parts.append((name, mine, theirs, scale.of(mine), scale.of(theirs)))
+        except (TooLarge, KeyError):
+            return None
+        factor = scale.factor(list(parts[0][3].values()), list(parts[0][4].values()))
+        if factor is None:
+            return None
+        for name, mine, theirs, left, right in parts:
+            missing, extra = unmatched(left, {m: scale.scaled(v, factor) for m, v in right.items()})
+            if missing or extra:
+                found = Difference([(m, mine[m]) for m in missing], [(m, theirs[m]) for m in extra], [], len(mine), len(theirs))
+                x, y = bottoms if name == "denominator" else tops
+                explanation = self._terms(found, x, y)
+                return Explained(replace(explanation, text=f"{name}: {explanation.text}"), [])
+        return None
+
+    def _level(self, ident: int) -> int:
+        """The lowest level at which an id has a value."""
+        need = int(self.prints.plan.need[ident])
+        return next(level for level in range(LEVELS) if need >> level & 1)
 
     def _members(self, x: int, y: int) -> "Explained | tuple[int, int] | None":
         """Two maxima (minima): which members only one of them has."""

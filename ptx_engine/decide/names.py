@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from ptx_engine.launch import BoundLaunch
 from ptx_engine.terms.arena import Arena
+from ptx_engine.terms.constants import ONE, Const
 from ptx_engine.terms.ops import TABLE, Op
 
 NameOf = Callable[[int], str]
@@ -42,9 +43,13 @@ def show(arena: Arena, ident: int, name_of: NameOf, depth: int = 3) -> str:
         return name_of(ident)
     op, a, b, c = arena.node(ident)
     if op is Op.CONST:
-        return str(arena.consts[a])
+        return _constant(arena.consts[a])
     if depth == 0:
         return "..."
+    if op is Op.EXP2:
+        natural = _over_log2e(arena, a)
+        if natural is not None:
+            return f"exp({show(arena, natural, name_of, depth - 1)})"
     if op is Op.DOT:
         rows, cols, acc = arena.dot_operands(ident)
         first = f"{show(arena, int(rows[0]), name_of, depth - 1)}*{show(arena, int(cols[0]), name_of, depth - 1)}"
@@ -59,3 +64,20 @@ def show(arena: Arena, ident: int, name_of: NameOf, depth: int = 3) -> str:
         return f"({parts[0]}{_INFIX[op]}{parts[1]})"
     symbol = arena.opaque_names[c] if op is Op.OPAQUE else row.symbol
     return f"{symbol}({', '.join(parts)})"
+
+
+def _constant(const: Const) -> str:
+    """``log2e`` rather than ``1*log2e``."""
+    text = str(const)
+    return text.removeprefix("1*") if const.coef == 1 and not const.is_rational else text
+
+
+def _over_log2e(arena: Arena, ident: int) -> int | None:
+    """x where a term is x * log2(e): the argument of a natural exponential."""
+    if ident < 0:
+        return None
+    op, a, b, _ = arena.node(ident)
+    if op is not Op.MUL:
+        return None
+    log2e = arena.const(Const(ONE.coef, log2e=1))
+    return a if b == log2e else (b if a == log2e else None)
