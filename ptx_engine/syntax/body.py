@@ -16,7 +16,7 @@ from ptx_engine.syntax.operands import Operands, parse_arguments, parse_operand
 
 _STATEMENT = re.compile(
     rf"""{SKIP}(?:
-      (?:@(!?)({IDENT})\s++)?({MNEMONIC})(?:(?=[\s\[{{])([^;/"]*+))?;
+      (?:@(!?)({IDENT})\s++)?({MNEMONIC})(?:(?=[\s\[{{])([^;/":]*+))?;
     | ({IDENT})\s*+:(?!:)
     | \.loc\s++(\d{{1,9}})\s++(\d{{1,9}})\s++(\d{{1,9}})(?![\w.])(?:\s*+,\s*+function_name\s++([\w$.]++(?:\s*+\+\s*+\d++)?)
       \s*+,\s*+inlined_at\s++(\d{{1,9}})\s++(\d{{1,9}})\s++(\d{{1,9}})(?![\w.]))?

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import struct
+from math import inf
 from typing import Union
 
 from ptx_engine.syntax.ast import FloatLit
@@ -61,6 +62,18 @@ def number(text: str) -> Constant | None:
 def double(value: float) -> FloatLit:
     """A float as a 64-bit literal."""
     return FloatLit(int.from_bytes(struct.pack(">d", value), "big"), 64)
+
+
+def single(literal: FloatLit) -> FloatLit:
+    """A literal rounded to 32 bits, to the nearest even; a 32-bit one as it is."""
+    if literal.width == 32:
+        return literal
+    value = as_float(literal)
+    try:
+        raw = struct.pack(">f", value)
+    except OverflowError:
+        raw = struct.pack(">f", inf if value > 0 else -inf)
+    return FloatLit(int.from_bytes(raw, "big"), 32)
 
 
 def as_float(literal: FloatLit) -> float:
@@ -165,10 +178,8 @@ def _apply(cursor: Cursor, operator: str, value: Constant, start: int) -> Consta
         return FloatLit(value.bits ^ (1 << (value.width - 1)), value.width) if operator == "-" else value
     if operator == "!":
         return Integer(int(not value.value), False)
-    if operator == "-" and value.value == 1 << 63:
-        return Integer(value.value, False)  # the least .s64, whose digits alone are a .u64
     results = {"+": value.value, "-": -value.value, "~": ~value.value}
-    return Integer(results[operator], value.unsigned)
+    return Integer(results[operator], value.unsigned or operator == "~")
 
 
 def _binary(cursor: Cursor, operator: str, left: Constant, right: Constant, start: int) -> Constant:
@@ -185,10 +196,11 @@ def _binary(cursor: Cursor, operator: str, left: Constant, right: Constant, star
 
 
 def _integers(operator: str, left: Integer, right: Integer) -> Integer | None:
-    """Fold one operator; shifts and logical operators keep the left type or are signed, the rest is unsigned if a side is."""
-    unsigned = left.unsigned or right.unsigned
+    """Fold one operator as ptxas does: shifts keep the left type and count modulo 64, ``%`` is unsigned, logical operators and
+    comparisons are signed, the rest is unsigned if a side is."""
+    unsigned = left.unsigned or right.unsigned or operator == "%"
     if operator in ("<<", ">>"):
-        count = min(right.value & _MASK, 64)
+        count = right.value & 63
         return Integer(left.value << count if operator == "<<" else left.value >> count, left.unsigned)
     if operator in ("&&", "||"):
         both = (bool(left.value), bool(right.value))

@@ -126,7 +126,7 @@ def _declarator(cursor: Cursor, prefix: _Prefix) -> Variable:
     shape = _shape(cursor)
     values: tuple[Initial, ...] = ()
     if cursor.take("="):
-        values = _initializer(cursor, shape, prefix.vector)
+        values = _typed(prefix.type, _initializer(cursor, shape, prefix.vector, prefix.type))
         if shape[:1] == (0,):
             inner = prod(shape[1:]) * prefix.vector
             shape = (-(-len(values) // max(inner, 1)), *shape[1:])
@@ -217,13 +217,21 @@ def _shape(cursor: Cursor) -> tuple[int, ...]:
     return tuple(shape)
 
 
-def _initializer(cursor: Cursor, shape: tuple[int, ...], vector: int) -> tuple[Initial, ...]:
+def _typed(type_: str, values: tuple[Initial, ...]) -> tuple[Initial, ...]:
+    """Decimal values of an f32 variable as its 32 bits."""
+    if type_ != "f32":
+        return values
+    return tuple(constants.single(v) if isinstance(v, FloatLit) else v for v in values)
+
+
+def _initializer(cursor: Cursor, shape: tuple[int, ...], vector: int, type_: str) -> tuple[Initial, ...]:
     """The values after ``=``: a scalar, or braces nested as the shape (then the vector) is; short inner rows get zeros."""
     if cursor.value != "{":
         return (_value(cursor),)
     extents = [*shape, vector] if vector > 1 else list(shape)
     # elements that one brace of a depth holds; unknown for an unsized outermost extent
     capacity = [prod(extents[depth:]) for depth in range(len(extents))]
+    zero: Initial = FloatLit(0, 64) if type_ in ("f32", "f64") else 0
     values: list[Initial] = []
     starts: list[int] = []
     while True:
@@ -239,7 +247,7 @@ def _initializer(cursor: Cursor, shape: tuple[int, ...], vector: int) -> tuple[I
         while cursor.take("}"):
             begin = starts.pop()
             if starts:
-                _fill(cursor, values, begin + capacity[len(starts)])
+                _fill(cursor, values, begin + capacity[len(starts)], zero)
             if not starts:
                 return _checked(cursor, values, capacity[0] if capacity else 1)
         cursor.expect(",", "or '}'")
@@ -247,12 +255,12 @@ def _initializer(cursor: Cursor, shape: tuple[int, ...], vector: int) -> tuple[I
             cursor.fail("expected a value after ','")
 
 
-def _fill(cursor: Cursor, values: list[Initial], until: int) -> None:
+def _fill(cursor: Cursor, values: list[Initial], until: int, zero: Initial) -> None:
     if until > MAX_INITIAL:
         cursor.fail(f"the initialiser has more than {MAX_INITIAL} elements")
     if len(values) > until:
         cursor.fail("the initialiser has more values than its row")
-    values.extend([0] * (until - len(values)))
+    values.extend([zero] * (until - len(values)))
 
 
 def _checked(cursor: Cursor, values: list[Initial], capacity: int) -> tuple[Initial, ...]:
@@ -281,24 +289,23 @@ def _value(cursor: Cursor) -> Initial:
 
 
 def _masked(cursor: Cursor, mask: int) -> AddressOf:
-    """What follows ``0xFF00(``."""
+    """What follows ``0xFF00(``: an address, generic or not."""
     if cursor.take("generic"):
         cursor.expect("(")
         inner = _generic(cursor, mask)
-        cursor.expect(")")
-        return inner
-    name = cursor.identifier("a variable")
-    offset = constants.offset(cursor)
+    else:
+        name = cursor.identifier("a variable")
+        inner = AddressOf(name, constants.offset(cursor), False, mask)
     cursor.expect(")")
-    return AddressOf(name, offset or constants.offset(cursor), False, mask)
+    return inner
 
 
 def _generic(cursor: Cursor, mask: int | None) -> AddressOf:
-    """What follows ``generic(``."""
+    """What follows ``generic(``; the offset stands behind the parenthesis, or in it."""
     name = cursor.identifier("a variable")
     offset = constants.offset(cursor)
     cursor.expect(")")
-    return AddressOf(name, offset or constants.offset(cursor), True, mask)
+    return AddressOf(name, offset + constants.offset(cursor), True, mask)
 
 
 def attributes(cursor: Cursor) -> list[str]:

@@ -31,7 +31,7 @@ _TOP = (
 _OTHER_LANGUAGES = (
     (re.compile(r"\s*(?:module\s*(?:attributes\s*)?\{|#\w+\s*=|\"builtin\.module\")"), "this looks like MLIR (TTIR or TTGIR), not PTX"),
     (re.compile(r"\s*(?:; ModuleID|source_filename|target (?:datalayout|triple))"), "this looks like LLVM IR, not PTX"),
-    (re.compile(r"\s*#include|.*__global__", re.ASCII), "this looks like CUDA C, not PTX; compile it with nvcc -ptx"),
+    (re.compile(r"(?s:.*?)(?:#include|__global__)", re.ASCII), "this looks like CUDA C, not PTX; compile it with nvcc -ptx"),
     (re.compile(r".?ELF"), "this looks like a cubin, not PTX"),
 )
 

@@ -51,7 +51,7 @@ def print_operand(operand: ast.Operand) -> str:
     if isinstance(operand, (ast.Reg, ast.Name)):
         return operand.name
     if isinstance(operand, ast.IntLit):
-        return str(operand.value)
+        return _integer(operand.value)
     if isinstance(operand, ast.FloatLit):
         return _float(operand)
     if isinstance(operand, ast.Mem):
@@ -66,7 +66,7 @@ def print_operand(operand: ast.Operand) -> str:
         return f"!{print_operand(operand.operand)}"
     if isinstance(operand, ast.NameOffset):
         return f"{operand.name}{_signed(operand.offset)}"
-    index = f"{operand.offset}" if operand.index is None else print_operand(operand.index) + _offset(operand.offset)
+    index = _integer(operand.offset) if operand.index is None else print_operand(operand.index) + _offset(operand.offset)
     return f"{operand.name}[{index}]"
 
 
@@ -164,16 +164,14 @@ def _initializer(variable: ast.Variable) -> str:
 
 def _initial(value: ast.Initial) -> str:
     if isinstance(value, int):
-        return str(value)
+        return _integer(value)
     if isinstance(value, ast.FloatLit):
         return _float(value)
     if isinstance(value, ast.Name):
         return value.name
     if isinstance(value, ast.NameOffset):
         return value.name + _signed(value.offset)
-    inner = value.name + _offset(value.offset)
-    if value.generic:
-        inner = f"generic({inner})"
+    inner = (f"generic({value.name})" if value.generic else value.name) + _offset(value.offset)
     return inner if value.mask is None else f"{value.mask}({inner})"
 
 
@@ -209,9 +207,14 @@ def _float(literal: ast.FloatLit) -> str:
     return f"0f{literal.bits:08X}" if literal.width == 32 else f"0d{literal.bits:016X}"
 
 
+def _integer(value: int) -> str:
+    # the least .s64 negates a number that is unsigned by its size
+    return str(value) if value != -(1 << 63) else "(.s64)9223372036854775808"
+
+
 def _offset(offset: int) -> str:
-    return f"+{offset}" if offset else ""
+    return _signed(offset) if offset else ""
 
 
 def _signed(offset: int) -> str:
-    return f"+{offset}"
+    return f"+{_integer(offset)}"

@@ -101,6 +101,7 @@ class _Flattener:
                 if statement.name in scope.labels:
                     raise self._error(f"label '{statement.name}' is defined twice in one scope", statement.span, statement.name)
                 scope.labels[statement.name] = self.names.unique(scope, statement.name)
+                scope.note(statement.name)
             elif type(statement) is Directive and statement.name.startswith(("branch", "call")):
                 symbol = Symbol("", targets=statement.name == "branchtargets")
                 self._declare(scope, statement.arguments[0], symbol, statement.span)
@@ -115,10 +116,11 @@ class _Flattener:
                 symbol.unique = param.name  # the launch binds parameters by this name
 
     def _declare(self, scope: Scope, name: str, symbol: Symbol, span: Span) -> str:
-        if name in scope.symbols or name in scope.labels:
+        if name in scope.symbols or name in scope.labels or scope.range_of(name) is not None:
             raise self._error(f"'{name}' is declared twice in one scope", span, name)
         symbol.unique = self.names.unique(scope, name)
         scope.symbols[name] = symbol
+        scope.note(name)
         scope.memo.clear()
         return symbol.unique
 
@@ -144,10 +146,9 @@ class _Flattener:
             return
         scope.memo.clear()
         for prefix in declaration.names:
-            if prefix in scope.ranges:
-                raise self._error(f"'{prefix}<{declaration.count}>' is declared twice in one scope", declaration.span, prefix)
-            scope.digits = scope.digits or prefix[-1].isdigit()
-            scope.ranges[prefix] = Range(declaration.type, declaration.count, declaration.vector)
+            if not scope.add_range(prefix, Range(declaration.type, declaration.count, declaration.vector)):
+                message = f"a register of '{prefix}<{declaration.count}>' is declared twice in one scope"
+                raise self._error(message, declaration.span, prefix)
 
     # --- instructions ---------------------------------------------------------------------------
 

@@ -45,6 +45,8 @@ class Scope:
     parent: Scope | None
     symbols: dict[str, Symbol] = field(default_factory=dict)
     ranges: dict[str, Range] = field(default_factory=dict)
+    #: prefix -> least number of the declared names that begin with it, the first names of ranges among them
+    smallest: dict[str, int] = field(default_factory=dict)
     #: whether some range's prefix ends in a digit
     digits: bool = False
     labels: dict[str, str] = field(default_factory=dict)
@@ -79,6 +81,30 @@ class Scope:
             if found is not None and (suffix[0] != "0" or width == 1) and int(suffix) < found.size:
                 return found
         return None
+
+    def note(self, name: str) -> None:
+        """Remember a declared name by its splits into prefix and number, against later ranges."""
+        for width in range(1, 10):
+            suffix = name[-width:]
+            if len(name) <= width or not suffix.isdecimal():
+                return
+            if suffix[0] != "0" or width == 1:
+                prefix = name[:-width]
+                self.smallest[prefix] = min(int(suffix), self.smallest.get(prefix, int(suffix)))
+
+    def add_range(self, prefix: str, new: Range) -> bool:
+        """Declare a range; False where it shares a name with an earlier declaration of this scope.
+
+        ``%r<20>`` and ``%r1<5>`` share ``%r10``, the first name of the longer prefix: looking at first names is enough.
+        """
+        first = f"{prefix}0"
+        if prefix in self.ranges or (new.size and self.range_of(first)) or self.smallest.get(prefix, new.size) < new.size:
+            return False
+        self.ranges[prefix] = new
+        self.digits = self.digits or prefix[-1].isdigit()
+        if new.size:
+            self.note(first)
+        return True
 
     def nearest_range(self, name: str) -> tuple[str, int] | None:
         """Prefix and count of the range that a name of no range would belong to, for messages."""
