@@ -23,8 +23,6 @@ REGISTER_TYPES = TYPE_BYTES.keys() | {"pred"}
 SPACES = ("global", "shared", "const", "local", "param", "tex")
 LINKAGES = ("extern", "visible", "weak", "common")
 _VECTORS = {".v2": 2, ".v4": 4, ".v8": 8}
-#: an initialiser, zero fill included, has no more elements
-MAX_INITIAL = 1 << 24
 MAX_DIMENSIONS = 16
 
 
@@ -126,7 +124,7 @@ def _declarator(cursor: Cursor, prefix: _Prefix) -> Variable:
     shape = _shape(cursor)
     values: tuple[Initial, ...] = ()
     if cursor.take("="):
-        values = _typed(prefix.type, _initializer(cursor, shape, prefix.vector, prefix.type))
+        values = _typed(prefix.type, _initializer(cursor, shape, prefix.vector))
         if shape[:1] == (0,):
             inner = prod(shape[1:]) * prefix.vector
             shape = (-(-len(values) // max(inner, 1)), *shape[1:])
@@ -224,43 +222,41 @@ def _typed(type_: str, values: tuple[Initial, ...]) -> tuple[Initial, ...]:
     return tuple(constants.single(v) if isinstance(v, FloatLit) else v for v in values)
 
 
-def _initializer(cursor: Cursor, shape: tuple[int, ...], vector: int, type_: str) -> tuple[Initial, ...]:
-    """The values after ``=``: a scalar, or braces nested as the shape (then the vector) is; short inner rows get zeros."""
+def _initializer(cursor: Cursor, shape: tuple[int, ...], vector: int) -> tuple[Initial, ...]:
+    """The values after ``=``: a scalar, or braces nested as the shape (then the vector) is.
+
+    A row that has too few values is refused unless nothing follows it: the ISA fills it with zeros, ptxas 13 with what follows.
+    """
     if cursor.value != "{":
         return (_value(cursor),)
     extents = [*shape, vector] if vector > 1 else list(shape)
-    # elements that one brace of a depth holds; unknown for an unsized outermost extent
+    # elements that one brace of a depth holds; 0 for an unsized outermost extent
     capacity = [prod(extents[depth:]) for depth in range(len(extents))]
-    zero: Initial = FloatLit(0, 64) if type_ in ("f32", "f64") else 0
     values: list[Initial] = []
     starts: list[int] = []
+    short = False
     while True:
-        if cursor.value == "{" and cursor.kind == "punct":
-            cursor.advance()
+        if cursor.take("{"):
             starts.append(len(values))
             if len(starts) > max(len(extents), 1):
                 cursor.fail("the initialiser is nested deeper than the array", start=cursor.previous_end - 1)
             if cursor.value != "}":
                 continue
+        elif short:
+            cursor.fail("values after a row with too few values", "give every row its zeros: the ISA and ptxas disagree on short rows")
         else:
             values.append(_value(cursor))
         while cursor.take("}"):
             begin = starts.pop()
-            if starts:
-                _fill(cursor, values, begin + capacity[len(starts)], zero)
             if not starts:
                 return _checked(cursor, values, capacity[0] if capacity else 1)
+            row = capacity[len(starts)]
+            if len(values) > begin + row:
+                cursor.fail(f"more than {row} values in a row")
+            short = short or len(values) < begin + row
         cursor.expect(",", "or '}'")
         if cursor.value == "}" and cursor.kind == "punct":
             cursor.fail("expected a value after ','")
-
-
-def _fill(cursor: Cursor, values: list[Initial], until: int, zero: Initial) -> None:
-    if until > MAX_INITIAL:
-        cursor.fail(f"the initialiser has more than {MAX_INITIAL} elements")
-    if len(values) > until:
-        cursor.fail("the initialiser has more values than its row")
-    values.extend([zero] * (until - len(values)))
 
 
 def _checked(cursor: Cursor, values: list[Initial], capacity: int) -> tuple[Initial, ...]:

@@ -5,8 +5,6 @@ Comments, DWARF sections and the spelling of literals are not kept; integers are
 
 from __future__ import annotations
 
-from math import prod
-
 from ptx_engine.syntax import ast
 
 
@@ -150,13 +148,12 @@ def _variable(variable: ast.Variable) -> str:
 
 
 def _initializer(variable: ast.Variable) -> str:
-    """Braces around an array's or a vector's values, each row of inner extents in its own where all rows are whole."""
+    """Braces around an array's or a vector's values, each row of inner extents in its own; the last may be short."""
     extents = [*variable.shape, variable.vector] if variable.vector > 1 else list(variable.shape)
     rows = [_initial(value) for value in variable.initializer]
     if not extents and len(rows) == 1 and "=" not in rows[0]:
         return rows[0]
-    row = prod(extents[1:])
-    if row and len(rows) % row == 0:
+    if all(extents[1:]):
         for extent in reversed(extents[1:]):
             rows = [f"{{{', '.join(rows[at : at + extent])}}}" for at in range(0, len(rows), extent)]
     return f"{{{', '.join(rows)}}}"
