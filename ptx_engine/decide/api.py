@@ -1,0 +1,43 @@
+"""``decide`` for both kinds of callers: footprints over an arena, and expressions of ``terms.expr``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, overload
+
+import numpy as np
+
+from ptx_engine.decide import driver
+from ptx_engine.launch import Footprint
+from ptx_engine.terms.arena import Arena
+from ptx_engine.terms.expr import Expr
+from ptx_engine.verdict import Verdict
+
+Terms = Expr | Sequence[Expr]
+
+
+@overload
+def decide(arena: Arena, reference: dict[str, Footprint], candidate: dict[str, Footprint], /, **options: Any) -> Verdict: ...
+@overload
+def decide(reference: Terms, candidate: Terms, /, **options: Any) -> Verdict: ...
+def decide(*sides: Any, **options: Any) -> Verdict:
+    """``decide(arena, reference, candidate)`` over footprints, or ``decide(reference, candidate)`` over expressions.
+
+    Options are those of ``driver.decide`` (budget, mode, assumptions, launch, outputs, auxiliary). Expressions are compared
+    element by element as one output named ``out``. Raises ValueError for sides of different lengths or arenas.
+    """
+    if len(sides) == 3:
+        return driver.decide(*sides, **options)
+    if len(sides) == 1 and isinstance(sides[0], Arena):  # footprints by keyword
+        return driver.decide(sides[0], options.pop("reference"), options.pop("candidate"), **options)
+    reference, candidate = ([side] if isinstance(side, Expr) else list(side) for side in sides)
+    if len(reference) != len(candidate) or not reference:
+        raise ValueError(f"the sides have {len(reference)} and {len(candidate)} terms")
+    arena = reference[0].arena
+    if any(term.arena is not arena for term in reference + candidate):
+        raise ValueError("the terms belong to different arenas: make all symbols in one call")
+    return driver.decide(arena, {"out": _written(reference)}, {"out": _written(candidate)}, **options)
+
+
+def _written(terms: list[Expr]) -> Footprint:
+    return Footprint(np.arange(len(terms), dtype=np.int64), np.array([term.id for term in terms], np.int32))
