@@ -18,7 +18,6 @@ from ptx_engine.launch import Buffer, Launch
 from ptx_engine.order.pairs import Rows
 from ptx_engine.order.records import ASYNC, ATOMIC, NEVER, READ, WRITE, Column, Space
 
-
 #: functions from stored values (any shape) to uint64 keys, cheapest first; equal keys of one of them mean equal bits
 ValueKeys = Sequence[Callable[[np.ndarray], np.ndarray]]
 
@@ -200,9 +199,8 @@ def same_values(rows: Rows, a: np.ndarray, b: np.ndarray, value_keys: ValueKeys 
     for part in np.split(order, np.flatnonzero(np.diff(code[order])) + 1):
         first, second = divmod(int(code[part[0]]), columns)
         chosen = candidates[part]
-        out[chosen] = _equal_where_common(
-            rows.cells.columns[first], rows.cells.position[a[chosen]], rows.cells.columns[second], rows.cells.position[b[chosen]], value_keys
-        )
+        one, two = rows.cells.columns[first], rows.cells.columns[second]
+        out[chosen] = _equal_where_common(one, rows.cells.position[a[chosen]], two, rows.cells.position[b[chosen]], value_keys)
     return out
 
 

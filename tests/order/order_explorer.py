@@ -50,8 +50,10 @@ def must_precede(a: Op, b: Op) -> bool:
     if b.kind == "copy_arrive":  # an agent's doing: it follows the thread's copies only
         return a.kind in ("copy", "copy_arrive")
     if a.kind in SYNC_ATOMICS or b.kind in SYNC_ATOMICS:
-        acquires = a.kind in ("await", "await_count") and a.strong
-        releases = b.kind in ("set", "add") and b.strong
+        writes = b.kind in ("set", "add")
+        releases = writes and b.strong
+        # what was acquired is not passed on by a relaxed write: its readers may see it first
+        acquires = a.kind in ("await", "await_count") and a.strong and not writes
         same = a.kind in SYNC_ATOMICS and b.kind in SYNC_ATOMICS and a.id == b.id
         return acquires or releases or same
     return True
@@ -91,9 +93,7 @@ class _Explorer:
     def __init__(self, program: Program, limit: int) -> None:
         self.p = program
         self.limit = limit
-        self.before = [
-            [sum(1 << i for i in range(j) if must_precede(ops[i], ops[j])) for j in range(len(ops))] for ops in program.threads
-        ]
+        self.before = [[sum(1 << i for i in range(j) if must_precede(ops[i], ops[j])) for j in range(len(ops))] for ops in program.threads]
         self.covers = [[self._covered(ops, j) for j in range(len(ops))] for ops in program.threads]
         self.pairs: set[tuple[int, int, bool]] = set()
         self.completions: set[frozenset[tuple[int, int]]] = set()
@@ -131,7 +131,7 @@ class _Explorer:
         return Answer(frozenset(self.pairs), self.blocked, varies)
 
     def _steps(self, state: tuple) -> list[tuple]:
-        executed, waiting, agents, arrived = state
+        executed, waiting, agents, _ = state
         able: list[tuple[int, int, bool]] = []  # thread, operation, by its agent
         for t, ops in enumerate(self.p.threads):
             for j, op in enumerate(ops):

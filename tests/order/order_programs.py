@@ -47,7 +47,34 @@ class Program:
         return len(self.threads) // self.threads_per_cta
 
 
-SHAPES = [(1, 2, 2), (1, 2, 1), (1, 3, 2), (1, 4, 2), (2, 1, 1), (2, 2, 2), (3, 1, 1), (2, 2, 1)]
+#: CTAs, threads of each, warp size
+SHAPES = [(1, 2, 2), (1, 2, 1), (1, 3, 2), (1, 3, 3), (1, 4, 2), (1, 4, 4), (2, 1, 1), (2, 2, 2), (3, 1, 1)]
+
+
+def written(threads: list[str], threads_per_cta: int = 0, warp_size: int = 2) -> Program:
+    """A program from text, one string per thread: "st s0=1; bar 0 2; ld s0; copy s0 g0; commit; wait 0; set.strong 1; await 1".
+
+    Places are a space and a byte address (``s8:8`` is 8 bytes wide); operation n of thread t has instruction number 100 t + n.
+    """
+    ops = [tuple(_parse(text.split(), 100 * t + n) for n, text in enumerate(line.split(";"))) for t, line in enumerate(threads)]
+    return Program(threads_per_cta or len(threads), warp_size, tuple(ops))
+
+
+def _parse(words: list[str], instruction: int) -> Op:
+    name, _, suffix = words[0].partition(".")
+    kind = {"st": "store", "ld": "load"}.get(name, name)
+    strong, beyond = suffix == "strong", suffix != "cta"
+    if kind in ("store", "load", "rmw", "copy"):
+        place, _, value = words[1].partition("=")
+        address, _, nbytes = place[1:].partition(":")
+        source = int(words[2][1:]) if kind == "copy" else 0
+        return Op(kind, instruction, place[0], int(address), int(nbytes or 4), int(value or 0), source, beyond_cta=beyond)
+    if kind == "warp":
+        return Op(kind, instruction, lanes=tuple(int(w) for w in words[1:]))
+    if kind == "wait":
+        return Op(kind, instruction, count=int(words[1]))
+    numbers = [int(w) for w in words[1:]] + [0, 0]
+    return Op(kind, instruction, "g", id=numbers[0], count=numbers[1], strong=strong)
 
 
 class _Builder:
@@ -69,9 +96,9 @@ class _Builder:
     def any_thread(self) -> int:
         return self.draw(st.integers(0, self.count - 1))
 
-    def peers(self) -> list[int]:
-        """The threads of some CTA."""
-        first = self.any_thread() // self.per_cta * self.per_cta
+    def peers(self, thread: int) -> list[int]:
+        """The threads of a thread's CTA."""
+        first = thread // self.per_cta * self.per_cta
         return list(range(first, first + self.per_cta))
 
     def place(self) -> dict[str, object]:
@@ -89,99 +116,131 @@ class _Builder:
             value = self.draw(st.integers(0, 1)) if kind == "store" else 0
             self.add(thread, kind, value=value, beyond_cta=beyond, **here)
 
-    def barrier(self) -> None:
-        members = self.peers()
+    def group(self, among: list[int], wanted: list[int], least: int = 1) -> list[int]:
+        """A subset that mostly includes the wanted threads."""
+        chosen = set(self.subset(among, least))
+        if self.draw(st.integers(0, 7)):
+            chosen |= set(wanted) & set(among)
+        return sorted(chosen)
+
+    def barrier(self, a: int, b: int) -> None:
+        members = self.peers(a)
         everyone = self.draw(st.booleans()) or len(members) < 2
-        members = members if everyone else self.subset(members, 2)
+        members = members if everyone else self.group(members, [a, b], 2)
         number = 0 if everyone else self.draw(st.integers(1, 2))
         for thread in members:
             self.add(thread, "bar", id=number, count=len(members))
 
-    def producer_consumer(self) -> None:
-        peers = self.peers()
-        if len(peers) < 2:
-            return
-        waiting = self.subset(peers, 1)
-        arriving = [t for t in peers if t not in waiting]
-        if not arriving:
-            return
+    def producer_consumer(self, a: int, b: int) -> None:
+        peers = self.peers(a)
+        waiting = self.group([t for t in peers if t != a], [b]) if len(peers) > 1 else []
+        arriving = self.group([t for t in peers if t not in waiting], [a])
         number = self.draw(st.integers(3, 4))
         for thread in arriving:
-            self.add(thread, "arrive", id=number, count=len(peers))
+            self.add(thread, "arrive", id=number, count=len(arriving) + len(waiting))
         self.instruction += 1
         for thread in waiting:
-            self.add(thread, "bar", id=number, count=len(peers))
+            self.add(thread, "bar", id=number, count=len(arriving) + len(waiting))
 
-    def warp(self) -> None:
-        peers = self.peers()
-        first = self.draw(st.sampled_from(peers[:: self.warp_size]))
-        lanes = self.subset([t for t in peers if first <= t < first + self.warp_size], 1)
+    def warp(self, a: int, b: int) -> None:
+        peers = self.peers(a)
+        first = peers[0] + (a - peers[0]) // self.warp_size * self.warp_size
+        lanes = self.group([t for t in peers if first <= t < first + self.warp_size], [a, b])
         for thread in lanes:
             self.add(thread, "warp", lanes=tuple(lanes))
 
-    def copy(self) -> None:
-        thread = self.any_thread()
-        place = self.place()
+    def copy(self, thread: int, place: dict[str, object]) -> None:
         self.add(thread, "copy", nbytes=place["nbytes"], address=place["address"], source=self.draw(st.sampled_from([0, 8])))
         self.pending[thread] += 1
         if self.draw(st.integers(0, 3)):
             self.add(thread, "commit")
 
-    def wait(self) -> None:
-        copying = [t for t in range(self.count) if self.pending[t]]
-        if copying:
-            thread = self.draw(st.sampled_from(copying))
+    def wait(self, thread: int) -> None:
+        if self.pending[thread]:
             self.add(thread, "wait", count=self.draw(st.sampled_from([-1, 0, 0, 1])))
 
-    def flag(self) -> None:
-        if self.count < 2:
+    def flag(self, a: int, b: int) -> None:
+        if a == b:
             return
-        here, there = self.draw(st.permutations(range(self.count)))[:2]
         self.flags += 1
-        fenced_set, fenced_await = self.draw(st.booleans()), self.draw(st.booleans())
-        if fenced_set:
-            self.add(here, "fence")
+        strong_set, strong_await = self.draw(st.booleans()), self.draw(st.booleans())
+        if not strong_set and self.draw(st.integers(0, 3)):
+            self.add(a, "fence")
             self.instruction += 1
-        self.add(here, "set", space="g", id=self.flags, strong=self.draw(st.booleans()))
+        self.add(a, "set", space="g", id=self.flags, strong=strong_set)
         self.instruction += 1
-        self.add(there, "await", space="g", id=self.flags, strong=self.draw(st.booleans()))
-        if fenced_await:
+        self.add(b, "await", space="g", id=self.flags, strong=strong_await)
+        if not strong_await and self.draw(st.integers(0, 3)):
             self.instruction += 1
-            self.add(there, "fence")
+            self.add(b, "fence")
 
-    def counter(self) -> None:
-        if self.count < 2:
-            return
+    def counter(self, a: int, b: int) -> None:
         self.flags += 1
-        adding = self.subset(list(range(self.count)), 1)
+        adding = self.group(list(range(self.count)), [a])
         for thread in adding:
             self.add(thread, "add", space="g", id=self.flags, strong=self.draw(st.integers(0, 3)) > 0)
         self.instruction += 1
-        self.add(self.any_thread(), "await_count", space="g", id=self.flags, count=len(adding), strong=self.draw(st.integers(0, 3)) > 0)
+        self.add(b, "await_count", space="g", id=self.flags, count=len(adding), strong=self.draw(st.integers(0, 3)) > 0)
 
-    def phase(self) -> None:
+    def phase(self, a: int, b: int) -> None:
         """One phase of an mbarrier: threads arrive, or their copies do; others wait for all of that."""
-        peers = self.peers()
+        peers = self.peers(a)
         self.flags += 1
-        arriving = self.subset(peers, 1)
+        arriving = self.group(peers, [a])
         for thread in arriving:
-            self.add(thread, "copy_arrive" if self.pending[thread] and self.draw(st.booleans()) else "mb_arrive", id=self.flags)
+            self.add(thread, "copy_arrive" if self.pending[thread] and self.draw(st.integers(0, 3)) else "mb_arrive", id=self.flags)
         self.instruction += 1
-        for thread in self.subset(peers, 1):
+        for thread in self.group(peers, [b]):
             self.add(thread, "mb_wait", id=self.flags, count=len(arriving))
 
-    def item(self) -> None:
-        accesses = [self.access] * 7
-        syncs = [self.barrier, self.barrier, self.producer_consumer, self.warp, self.copy, self.copy, self.wait, self.wait]
-        chosen = self.draw(st.sampled_from([*accesses, *syncs, self.flag, self.flag, self.counter, self.phase]))
+    def synchronise(self, a: int, b: int) -> None:
+        """Some synchronisation that may order a's past before b's future."""
+        near, far = [self.barrier, self.producer_consumer, self.warp, self.phase], [self.flag, self.flag, self.counter]
         self.instruction += 1
-        chosen()
+        self.draw(st.sampled_from(near * 2 + far if a // self.per_cta == b // self.per_cta else far))(a, b)
+
+    def meeting(self) -> None:
+        """Two threads touch the same bytes, with one or two synchronisations between them."""
+        a, b, via = self.any_thread(), self.any_thread(), self.any_thread()
+        place = self.place()
+        self.touch(a, place)
+        if self.draw(st.booleans()):
+            self.instruction += 1
+            self.wait(a)
+        if self.draw(st.integers(0, 3)) == 0:
+            self.synchronise(a, via)
+            self.synchronise(via, b)
+        else:
+            self.synchronise(a, b)
+        self.instruction += 1
+        self.touch(b, place)
+
+    def touch(self, thread: int, place: dict[str, object]) -> None:
+        kind = self.draw(st.sampled_from(["load", "store", "store", "copy", "copy"]))
+        if kind == "copy":
+            self.copy(thread, {**place, "space": "s"})
+        else:
+            self.add(thread, kind, value=self.draw(st.integers(0, 1)) if kind == "store" else 0, **place)
+
+    def item(self) -> None:
+        self.instruction += 1
+        choice = self.draw(st.integers(0, 9))
+        if choice < 3:
+            self.access()
+        elif choice < 7:
+            self.meeting()
+        elif choice == 7:
+            self.wait(self.any_thread())
+        elif choice == 8:
+            self.copy(self.any_thread(), self.place())
+        else:
+            self.synchronise(self.any_thread(), self.any_thread())
 
 
 @st.composite
-def programs(draw: st.DrawFn, items: int = 7) -> Program:
+def programs(draw: st.DrawFn, items: int = 4) -> Program:
     """Programs of 2 to 4 threads in 1 to 2 warps or 1 to 3 CTAs."""
     builder = _Builder(draw)
-    for _ in range(draw(st.integers(2, items))):
+    for _ in range(draw(st.integers(1, items))):
         builder.item()
     return Program(builder.per_cta, builder.warp_size, tuple(map(tuple, builder.ops)))
