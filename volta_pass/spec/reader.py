@@ -42,7 +42,9 @@ def parse_spec(text: str, path: Path) -> Spec:
     reference = sides.read("reference") if "reference" in data else None
     candidate = sides.read("candidate")
     if candidate.kind is SideKind.PYTHON:
-        raise spec_error(table, ("candidate", "python"), "a candidate cannot be a Python function", "give ptx or triton; python is for references")
+        raise spec_error(
+            table, ("candidate", "python"), "a candidate cannot be a Python function", "give ptx or triton; python is for references"
+        )
     return Spec(
         path, candidate, reference, _outputs(data, table), tuple(a["name"] for a in data["args"] if a.get("role") == "aux"),
         _externs(data, table), data.get("globals", {}),
