@@ -1,8 +1,8 @@
 """Comparison and selection: setp, set, selp, slct.
 
-On concrete integers the result is a concrete predicate; on floats it is a 0/1 term (folded where both are constants).
-Unordered comparisons (``equ`` ...) differ from ordered ones on NaN only, which real data are not.
-Source: PTX ISA 9.1, "Comparison and Selection Instructions".
+On concrete data the result is a concrete predicate; on symbolic floats it is a 0/1 term (folded where both are constants).
+Unordered comparisons (``equ`` ...) differ from ordered ones on NaN only, which real data are not; NaN constants are told apart.
+Source: PTX ISA 9.1, "Comparison and Selection Instructions", "Half Precision Comparison Instructions".
 """
 
 from __future__ import annotations
@@ -11,73 +11,74 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ptx_engine.errors import NotStructuredError
+from ptx_engine.errors import NotStructuredError, ParseError
+from ptx_engine.isa.algebra import COMPARISONS, Mode
+from ptx_engine.isa.algebra_symbolic import compare_terms
 from ptx_engine.isa.bits import integer_term, pred_ids, refused
 from ptx_engine.isa.decode import Decode, Step
 from ptx_engine.isa.floating import PACKS
 from ptx_engine.isa.group import Group
 from ptx_engine.isa.integer import to_signed
 from ptx_engine.isa.registry import instruction
-from ptx_engine.isa.values import FLOATS, PRED, Sym, Value, as_parts, choose, common_fmts, read_float, uninitialised
-from ptx_engine.terms import FALSE, TRUE, ZERO, Arena, Ids, Op
+from ptx_engine.isa.values import (
+    FLOATS,
+    Part,
+    Sym,
+    Value,
+    as_parts,
+    choose,
+    common_fmts,
+    int_fmt,
+    predicate_value,
+    read_float,
+    uninitialised,
+)
+from ptx_engine.terms import Arena, Op
 
 _COMPARE: dict[str, Callable[[object, object], object]] = {
     "eq": lambda x, y: x == y, "ne": lambda x, y: x != y, "lt": lambda x, y: x < y, "le": lambda x, y: x <= y,  # type: ignore[operator]
     "gt": lambda x, y: x > y, "ge": lambda x, y: x >= y,  # type: ignore[operator]
-    "lo": lambda x, y: x < y, "ls": lambda x, y: x <= y, "hi": lambda x, y: x > y, "hs": lambda x, y: x >= y,  # type: ignore[operator]
 }  # fmt: skip
-#: comparison -> (term operator, operands swapped, negated)
-_TERM = {
-    "eq": (Op.EQ, False), "ne": (Op.NE, False), "lt": (Op.LT, False), "le": (Op.LE, False), "gt": (Op.LT, True), "ge": (Op.LE, True),
-    "lo": (Op.LT, False), "ls": (Op.LE, False), "hi": (Op.LT, True), "hs": (Op.LE, True),
-    "equ": (Op.EQ, False), "neu": (Op.NE, False), "ltu": (Op.LT, False), "leu": (Op.LE, False), "gtu": (Op.LT, True), "geu": (Op.LE, True),
-}  # fmt: skip
-CMP = "cmp=" + "|".join(_TERM) + "|num|nan"
+#: comparisons of unsigned integers and their common names
+_UNSIGNED = {"lo": "lt", "ls": "le", "hi": "gt", "hs": "ge"}
 BOOL = "[bool=and|or|xor]"
-TYPES = "type=b16|b32|b64|u16|u32|u64|s16|s32|s64|f32|f64|f16|bf16|f16x2|bf16x2"
+_FLOAT_CMP = "cmp=" + "|".join(COMPARISONS)
+_INTS = "u16|u32|u64|s16|s32|s64"
 _S = "PTX ISA 9.1, Comparison and Selection Instructions: "
 
 
-def compare_terms(arena: Arena, cmp: str, x: Ids, y: Ids) -> Ids:
-    """A comparison of two reals as a 0/1 term."""
-    if cmp in ("num", "nan"):
-        return TRUE if cmp == "num" else FALSE  # data are reals: no NaN
-    op, swap = _TERM[cmp]
-    return arena.compare(op, y, x) if swap else arena.compare(op, x, y)
+def _forms(out: str, floats: str, integers: bool = True) -> list[str]:
+    """The patterns of a comparison: which operators each source type has."""
+    forms = [f"{_FLOAT_CMP} {BOOL} [!ftz]{out} type={floats}"]
+    if integers:
+        forms += [
+            f"cmp=eq|ne|lt|le|gt|ge {BOOL}{out} type={_INTS}", f"cmp=lo|ls|hi|hs {BOOL}{out} type=u16|u32|u64",
+            f"cmp=eq|ne {BOOL}{out} type=b16|b32|b64",
+        ]  # fmt: skip
+    return forms
 
 
-def predicate_value(ids: Ids) -> Value:
-    """0/1 ids as a predicate register: concrete where every lane is a constant."""
-    if isinstance(ids, int):
-        return ids == TRUE if ids in (TRUE, FALSE) else Sym(((PRED, ids),))
-    if int(ids.view(np.uint32).max()) <= TRUE:
-        return ids.astype(bool)
-    return Sym(((PRED, ids),))
+def comparer(d: Decode) -> Callable[[Value, Value], list[Value]]:
+    """A function of two registers that gives one predicate for each part of the instruction's type."""
+    kind, cmp = d.mods["type"], d.mods["cmp"]
+    if kind in PACKS:
+        return d.algebra.compare(cmp, PACKS[kind], Mode(ftz=d.has("ftz")))
+    arena, bits, signed = d.arena, d.bits, d.signed
+    name = _UNSIGNED.get(cmp, cmp)
+    operator = _COMPARE[name]
 
-
-def comparer(d: Decode, cmp: str) -> Callable[[list[Value], int, int], Value]:
-    """A function of the register file that compares two sources of the instruction's type."""
-    kind = d.mods["type"]
-    arena = d.arena
-    if kind in FLOATS:
-        fmt = FLOATS[kind]
-        return lambda R, a, b: predicate_value(compare_terms(arena, cmp, read_float(arena, R[a], fmt), read_float(arena, R[b], fmt)))
-    bits, signed = d.bits, d.signed
-    operator = _COMPARE[cmp]
-
-    def integers(R: list[Value], a: int, b: int) -> Value:
-        x, y = R[a], R[b]
+    def integers(x: Value, y: Value) -> list[Value]:
         if x.__class__ is Sym or y.__class__ is Sym or x is None or y is None:
-            return _compare_symbolic(arena, cmp, x, y, bits, signed or kind[0] == "b")
+            return [compare_symbolic(arena, name, x, y, bits, signed or kind[0] == "b")]
         if signed:
             x, y = to_signed(x, bits), to_signed(y, bits)  # type: ignore[arg-type]
-        return operator(x, y)  # type: ignore[return-value]
+        return [operator(x, y)]  # type: ignore[list-item]
 
     return integers
 
 
-def _compare_symbolic(arena: Arena, cmp: str, x: Value, y: Value, bits: int, signed: bool) -> Value:
-    """Symbolic integers compare as terms; equal bit patterns of floats compare only for identity with themselves."""
+def compare_symbolic(arena: Arena, cmp: str, x: Value, y: Value, bits: int, signed: bool) -> Value:
+    """Symbolic integers compare as terms. Raises NotStructuredError for float bits compared as integers."""
     p, q = integer_term(arena, x, bits, signed), integer_term(arena, y, bits, signed)
     if p is None or q is None:
         raise refused(f"setp.{cmp}", x if isinstance(x, Sym) else y)
@@ -105,86 +106,109 @@ def invert(arena: Arena, x: Value) -> Value:
     return x ^ True
 
 
-@instruction("setp", f"{CMP} {BOOL} [!ftz] {TYPES}", source=_S + "setp")
-def setp(d: Decode) -> Step:
-    p, q = d.pair()
-    if d.mods["type"] in ("f16x2", "bf16x2"):
-        return _setp_packed(d, p, q)
-    a, b = d.src(1), d.src(2)
-    compare = comparer(d, d.mods["cmp"])
+def _combiner(d: Decode) -> Callable[[list[Value], Value], Value] | None:
+    """The boolean combination with the fourth operand as a function of register file and comparison result; None without one."""
     op, arena = d.mod("bool"), d.arena
+    d.expect(3 if op is None else 4)
     if op is None:
-        d.expect(3)
-        if q is None:
-
-            def plain(g: Group) -> None:
-                g.R[p] = compare(g.R, a, b)
-
-            return plain
-        second = q
-
-        def both(g: Group) -> None:
-            result = compare(g.R, a, b)
-            g.R[p], g.R[second] = result, invert(arena, result)
-
-        return both
-    d.expect(4)
+        return None
     c, negated = d.predicate(3)
 
-    def combined(g: Group) -> None:
-        R = g.R
-        result = compare(R, a, b)
-        other = invert(arena, R[c]) if negated else R[c]
-        if q is not None:
-            R[q] = combine(arena, op, invert(arena, result), other)
-        R[p] = combine(arena, op, result, other)
+    def with_third(R: list[Value], result: Value) -> Value:
+        return combine(arena, op, result, invert(arena, R[c]) if negated else R[c])
 
-    return combined
+    return with_third
 
 
-def _setp_packed(d: Decode, p: int, q: int | None) -> Step:
-    """setp on halves: the first predicate takes the low, the second the high half."""
-    if d.has("bool") or q is None:
-        d.expect(3, 4)
-    fmts = PACKS[d.mods["type"]]
-    a, b, arena, cmp = d.src(1), d.src(2), d.arena, d.mods["cmp"]
-    op = d.mod("bool")
-    c, negated = d.predicate(3) if op else (0, False)
-    name = d.ins.mnemonic
+@instruction("setp", *_forms("", "f32|f64|f16|bf16|f16x2|bf16x2"), source=_S + "setp")
+def setp(d: Decode) -> Step:
+    """``p|q``: q takes the negated comparison; on packed halves p takes the low and q the high half's."""
+    p, q = d.pair()
+    a, b, arena = d.src(1), d.src(2), d.arena
+    compare, combined = comparer(d), _combiner(d)
+    if d.mods["type"] in ("f16x2", "bf16x2"):
+        if q is None:
+            raise ParseError(f"{d.ins.mnemonic} needs two destination predicates", span=d.ins.span)
+        return _setp_packed(p, q, a, b, compare, combined)
+    if q is None and combined is None:
+
+        def plain(g: Group) -> None:
+            g.R[p] = compare(g.R[a], g.R[b])[0]
+
+        return plain
 
     def step(g: Group) -> None:
         R = g.R
-        xs, ys = as_parts(arena, R[a], fmts), as_parts(arena, R[b], fmts)
-        if xs is None or ys is None:
-            raise NotStructuredError(f"{name}: operands are not packed halves", feature=name)
-        results = [predicate_value(compare_terms(arena, cmp, x, y)) for x, y in zip(xs, ys)]
-        if op:
-            other = invert(arena, R[c]) if negated else R[c]
-            results = [combine(arena, op, r, other) for r in results]
-        R[p] = results[0]
+        result = compare(R[a], R[b])[0]
+        opposite = invert(arena, result) if q is not None else None
+        if combined is not None:
+            result, opposite = combined(R, result), combined(R, opposite) if q is not None else None
+        R[p] = result
         if q is not None:
-            R[q] = results[1]
+            R[q] = opposite
 
     return step
 
 
-@instruction("set", f"{CMP} {BOOL} [!ftz] out=u32|s32|f32 {TYPES}", source=_S + "set")
+def _setp_packed(
+    p: int, q: int, a: int, b: int, compare: Callable[[Value, Value], list[Value]], combined: Callable[[list[Value], Value], Value] | None
+) -> Step:
+    def step(g: Group) -> None:
+        R = g.R
+        low, high = compare(R[a], R[b])
+        if combined is not None:
+            low, high = combined(R, low), combined(R, high)
+        R[p], R[q] = low, high
+
+    return step
+
+
+#: set's result type -> (bits of true, width)
+_TRUE = {
+    "f32": (0x3F800000, 32), "f16": (0x3C00, 16), "bf16": (0x3F80, 16), "f16x2": (0x3C00, 16), "bf16x2": (0x3F80, 16),
+    "u32": (0xFFFFFFFF, 32), "s32": (0xFFFFFFFF, 32), "u16": (0xFFFF, 16), "s16": (0xFFFF, 16),
+}  # fmt: skip
+
+
+@instruction("set", *_forms(" out=u32|s32|f32|f16|bf16", "f32|f64"), *_forms(" out=u16|s16|u32|s32|f16", "f16", False),
+             *_forms(" out=u16|s16|u32|s32|bf16", "bf16", False), *_forms(" out=f16x2|u32|s32", "f16x2", False),
+             *_forms(" out=bf16x2|u32|s32", "bf16x2", False), source=_S + "set")  # fmt: skip
 def set_(d: Decode) -> Step:
-    d.expect(3, 4)
-    dst, a, b = d.dst(), d.src(1), d.src(2)
-    compare = comparer(d, d.mods["cmp"])
-    op, arena = d.mod("bool"), d.arena
-    c, negated = d.predicate(3) if op else (0, False)
-    true = 0x3F800000 if d.mods["out"] == "f32" else 0xFFFFFFFF
+    """1.0 or all ones where the comparison holds; on packed halves each half gets its own."""
+    dst, a, b, arena = d.dst(), d.src(1), d.src(2), d.arena
+    compare, combined = comparer(d), _combiner(d)
+    out = d.mods["out"]
+    if d.mods["type"].endswith("x2") and out in ("u32", "s32"):
+        true, width = 0xFFFF, 16
+    else:
+        true, width = _TRUE[out]
+    float_name = out.removesuffix("x2") if out.removesuffix("x2") in FLOATS else ""
 
     def step(g: Group) -> None:
         R = g.R
-        result = compare(R, a, b)
-        if op:
-            result = combine(arena, op, result, invert(arena, R[c]) if negated else R[c])
-        R[dst] = select(arena, result, true, 0, 32, "set")
+        results = compare(R[a], R[b])
+        if combined is not None:
+            results = [combined(R, r) for r in results]
+        pieces = [truth(arena, r, true, width, float_name) for r in results]
+        R[dst] = pieces[0] if len(pieces) == 1 else join_halves(pieces)
 
     return step
+
+
+def truth(arena: Arena, p: Value, true: int, width: int, float_name: str) -> Value:
+    """``true`` where a predicate holds, else 0; a symbolic predicate is its own 1.0, and its negation as an integer all ones."""
+    if isinstance(p, Sym):
+        ids = pred_ids(p)
+        part: Part = (FLOATS[float_name], ids) if float_name else (int_fmt(width, -1, 0), arena.neg(ids))
+        return Sym((part,))
+    return select(arena, p, true, 0, width, "set")
+
+
+def join_halves(pieces: list[Value]) -> Value:
+    """Two 16-bit results as one register."""
+    from ptx_engine.isa.move import pack
+
+    return pack(pieces, 16)
 
 
 def select(arena: Arena, p: Value, a: Value, b: Value, width: int, name: str) -> Value:
@@ -199,7 +223,6 @@ def select(arena: Arena, p: Value, a: Value, b: Value, width: int, name: str) ->
     if not isinstance(a, Sym) and not isinstance(b, Sym):
         if isinstance(a, int) and isinstance(b, int) and a == b:
             return a
-        # two concrete sides: floats by default (compilers select float literals); integers stay exact for small numbers
         raise NotStructuredError(f"{name} by a symbolic condition between concrete bits of unknown type", feature=name)
     fmts = common_fmts(a, b)
     x, y = (as_parts(arena, v, fmts) for v in (a, b)) if fmts is not None else (None, None)
@@ -209,7 +232,10 @@ def select(arena: Arena, p: Value, a: Value, b: Value, width: int, name: str) ->
     return Sym(tuple((f, arena.select(ids, u, v)) for f, u, v in zip(fmts, x, y)))
 
 
-@instruction("selp", "type=b16|b32|b64|u16|u32|u64|s16|s32|s64|f32|f64", source=_S + "selp")
+_SELECT_TYPES = "b16|b32|b64|u16|u32|u64|s16|s32|s64|f32|f64"
+
+
+@instruction("selp", f"type={_SELECT_TYPES}", source=_S + "selp")
 def selp(d: Decode) -> Step:
     d.expect(4)
     dst, a, b, arena, bits = d.dst(), d.src(1), d.src(2), d.arena, d.bits
@@ -220,43 +246,44 @@ def selp(d: Decode) -> Step:
         R = g.R
         p = R[c]
         x, y = (R[b], R[a]) if negated else (R[a], R[b])
-        if p.__class__ is Sym and x.__class__ is not Sym and y.__class__ is not Sym and kind in FLOATS:
-            fmt = FLOATS[kind]
-            x = Sym(((fmt, read_float(arena, x, fmt)),))
-        elif p.__class__ is Sym and x.__class__ is not Sym and y.__class__ is not Sym and x is not None and y is not None:
-            x = _integer_constant(arena, x, bits)
-        R[dst] = select(arena, p, x, y, bits, "selp")
+        R[dst] = select(arena, p, typed(arena, p, x, y, kind, bits), y, bits, "selp")
 
     return step
 
 
-def _integer_constant(arena: Arena, value: Value, bits: int) -> Value:
-    """Concrete bits as a symbolic integer (unsigned reading)."""
-    from ptx_engine.isa.values import int_fmt
-
-    number = integer_term(arena, value, bits, False)
+def typed(arena: Arena, p: Value, x: Value, y: Value, kind: str, bits: int) -> Value:
+    """``x`` as symbolic data of the instruction's type where a symbolic predicate chooses between two concrete values."""
+    if p.__class__ is not Sym or x.__class__ is Sym or y.__class__ is Sym or x is None or y is None:
+        return x
+    if kind in FLOATS:
+        return Sym(((FLOATS[kind], read_float(arena, x, FLOATS[kind])),))
+    number = integer_term(arena, x, bits, False)
     assert number is not None
     ids, lo, hi = number
     return Sym(((int_fmt(bits, lo, hi), ids),))
 
 
-@instruction("slct", "[!ftz] type=b16|b32|b64|u16|u32|u64|s16|s32|s64|f32|f64 ctype=s32|f32", source=_S + "slct")
+@instruction("slct", f"type={_SELECT_TYPES} ctype=s32", f"[!ftz] type={_SELECT_TYPES} ctype=f32", source=_S + "slct")
 def slct(d: Decode) -> Step:
+    """a where c >= 0, else b (also where c is NaN)."""
     d.expect(4)
-    dst, a, b, c, arena, bits = d.dst(), d.src(1), d.src(2), d.src(3, 32), d.arena, d.bits
-    fmt = FLOATS["f32"]
+    dst, a, b, c, arena, bits, kind = d.dst(), d.src(1), d.src(2), d.src(3, 32), d.arena, d.bits, d.mods["type"]
+    at_least = d.algebra.compare("ge", PACKS["f32"], Mode(ftz=d.has("ftz")))
     floating = d.mods["ctype"] == "f32"
+
+    def sign(value: Value) -> Value:
+        if floating:
+            return at_least(value, 0)[0]
+        if isinstance(value, Sym) or value is None:
+            return compare_symbolic(arena, "ge", value, 0, 32, True)
+        return to_signed(value, 32) >= 0
 
     def step(g: Group) -> None:
         R = g.R
-        if floating:
-            p: Value = predicate_value(compare_terms(arena, "ge", read_float(arena, R[c], fmt), ZERO))
-        else:
-            value = R[c]
-            if isinstance(value, Sym) or value is None:
-                p = _compare_symbolic(arena, "ge", value, 0, 32, True)
-            else:
-                p = to_signed(value, 32) >= 0
-        R[dst] = select(arena, p, R[a], R[b], bits, "slct")
+        p = sign(R[c])
+        R[dst] = select(arena, p, typed(arena, p, R[a], R[b], kind, bits), R[b], bits, "slct")
 
     return step
+
+
+__all__ = ["combine", "compare_terms", "comparer", "invert", "predicate_value", "select"]

@@ -1,198 +1,145 @@
-"""cvt: between float formats the identity over the reals (clamps for .sat/.satfinite/.relu), integers exactly.
+"""cvt and cvt.pack: float conversions are the algebra's; integers are exact.
 
-Source: PTX ISA 9.1, "Data Movement and Conversion Instructions: cvt".
+Over the reals conversions between float formats are the identity (clamps for .sat/.satfinite/.relu).
+Source: PTX ISA 9.1, "Data Movement and Conversion Instructions: cvt, cvt.pack".
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
-from gmpy2 import mpq
 
+from ptx_engine.errors import ParseError
+from ptx_engine.isa.algebra import Function
+from ptx_engine.isa.algebra_symbolic import constant_integers
 from ptx_engine.isa.bits import integer_term, refused
-from ptx_engine.isa.decode import Decode, Step
-from ptx_engine.isa.floating import read_packed
+from ptx_engine.isa.decode import TYPE_BITS, Decode, Step
+from ptx_engine.isa.floating import mode_of
 from ptx_engine.isa.group import Group
-from ptx_engine.isa.integer import to_bits, to_signed
-from ptx_engine.isa.move import unpack
-from ptx_engine.isa.registry import instruction
-from ptx_engine.isa.values import BITS, E4M3, E5M2, FLOATS, TF32, Sym, Value, int_fmt, read_float, uninitialised
-from ptx_engine.terms import CONST_CAP, ONE, ZERO, Arena, Ids, Op
+from ptx_engine.isa.integer import to_signed
+from ptx_engine.isa.registry import instruction, refuse
+from ptx_engine.isa.values import BITS, E4M3, E5M2, FLOATS, TF32, Fmt, Sym, Value, int_fmt, narrow, uninitialised
+from ptx_engine.syntax.ast import Reg
+from ptx_engine.terms import Arena, Op
 
 INT_TYPES = "u8|u16|u32|u64|s8|s16|s32|s64"
 FLOAT_TYPES = "f16|bf16|f32|f64"
 _S = "PTX ISA 9.1, Data Movement and Conversion Instructions: cvt"
-_PAIR = {"f16x2": FLOATS["f16"], "bf16x2": FLOATS["bf16"], "e4m3x2": E4M3, "e5m2x2": E5M2}
-#: largest finite magnitude
-_MAX = {"f16": mpq(65504), "bf16": mpq(255, 128) * mpq(2) ** 127, "e4m3": mpq(448), "e5m2": mpq(57344), "f32": (2 - mpq(1, 2**23)) * mpq(2) ** 127}
+_PAIR: dict[str, Fmt] = {"f16x2": FLOATS["f16"], "bf16x2": FLOATS["bf16"], "e4m3x2": E4M3, "e5m2x2": E5M2}
+
+refuse("cvt.rs", "stochastic rounding (sm_100a) depends on random bits")
+for _narrow_type in ("e2m1x2", "e2m3x2", "e3m2x2", "ue8m0x2", "s2f6x2", "e2m1x4", "e2m3x4", "e3m2x4", "e4m3x4", "e5m2x4"):
+    refuse(f"cvt.{_narrow_type}", f".{_narrow_type} is a format of sm_100 and later")
 
 
-def _clamps(d: Decode, target: str) -> Callable[[Ids], Ids]:
-    arena = d.arena
-    steps: list[Callable[[Ids], Ids]] = []
-    if d.has("relu"):
-        steps.append(lambda x: arena.maximum(x, ZERO))
-    if d.has("sat"):
-        steps.append(lambda x: arena.minimum(arena.maximum(x, ZERO), ONE))
-    if d.has("satfinite") and target in _MAX:
-        top, bottom = arena.rational(_MAX[target]), arena.rational(-_MAX[target])
-        steps.append(lambda x: arena.minimum(arena.maximum(x, bottom), top))
-
-    def apply(ids: Ids) -> Ids:
-        for step in steps:
-            ids = step(ids)
-        return ids
-
-    return apply
+def destination_bits(d: Decode, width: int) -> int:
+    """The width of the destination register, at least that of its type (results are extended to it)."""
+    operand = d.operand(0)
+    return max(width, TYPE_BITS[d.env.register_type(operand.name)]) if isinstance(operand, Reg) else max(width, 16)
 
 
-RND = "[!rnd=rn|rz|rm|rp|rna]"
+def _unary(d: Decode, compute: Function) -> Step:
+    d.expect(2)
+    dst, a = d.dst(), d.src(1)
+
+    def step(g: Group) -> None:
+        g.R[dst] = compute(g.R[a])
+
+    return step
 
 
-@instruction("cvt", f"{RND} [!ftz] [sat] [relu] [satfinite] to={FLOAT_TYPES}|tf32 type={FLOAT_TYPES}",
-             f"[!rnd=rn|rz|rna] [satfinite] [relu] to=tf32 type=f32", source=_S)  # fmt: skip
+_ROUND_FLOAT = "[!rnd=rn|rz|rm|rp]"
+
+
+@instruction("cvt", f"{_ROUND_FLOAT} [!ftz] [sat] to=f16|f32|f64 type={FLOAT_TYPES}", f"{_ROUND_FLOAT} [!ftz] to=bf16 type={FLOAT_TYPES}",
+             "!rnd=rn|rz [relu] [satfinite] to=f16|bf16 type=f32", "!rnd=rna [satfinite] to=tf32 type=f32",
+             "!rnd=rn|rz [satfinite] [relu] to=tf32 type=f32", source=_S)  # fmt: skip
 def float_to_float(d: Decode) -> Step:
-    d.expect(2)
-    dst, a, arena = d.dst(), d.src(1), d.arena
-    source = FLOATS[d.mods["type"]]
     target = TF32 if d.mods["to"] == "tf32" else FLOATS[d.mods["to"]]
-    clamp = _clamps(d, d.mods["to"])
-
-    def step(g: Group) -> None:
-        g.R[dst] = Sym(((target, clamp(read_float(arena, g.R[a], source))),))
-
-    return step
+    return _unary(d, d.algebra.convert("id", (FLOATS[d.mods["type"]],), (target,), mode_of(d)))
 
 
-@instruction("cvt", f"rnd=rni|rzi|rmi|rpi [!ftz] [sat] to={FLOAT_TYPES} type={FLOAT_TYPES}", source=_S)
+@instruction("cvt", f"int=rni|rzi|rmi|rpi [!ftz] [sat] to={FLOAT_TYPES} type={FLOAT_TYPES}", source=_S)
 def float_to_integral(d: Decode) -> Step:
-    d.expect(2)
-    dst, a, arena = d.dst(), d.src(1), d.arena
-    source, target, op, clamp = FLOATS[d.mods["type"]], FLOATS[d.mods["to"]], _INTEGRAL[d.mods["rnd"]], _clamps(d, d.mods["to"])
-
-    def step(g: Group) -> None:
-        g.R[dst] = Sym(((target, clamp(arena.unary(op, read_float(arena, g.R[a], source)))),))
-
-    return step
+    """A float rounded to an integral float of the same format."""
+    if d.mods["to"] != d.mods["type"]:
+        raise ParseError(f"{d.ins.mnemonic}: integer rounding between floats needs one type", span=d.ins.span)
+    fmt = FLOATS[d.mods["type"]]
+    return _unary(d, d.algebra.convert(d.mods["int"], (fmt,), (fmt,), mode_of(d)))
 
 
-_INTEGRAL = {"rni": Op.ROUND_EVEN, "rzi": Op.TRUNC, "rmi": Op.FLOOR, "rpi": Op.CEIL}
-
-
-@instruction("cvt", "!rnd=rn|rz [relu] [satfinite] to=f16x2|bf16x2|e4m3x2|e5m2x2 type=f32", source=_S)
+@instruction("cvt", "!rnd=rn|rz [relu] [satfinite] to=f16x2|bf16x2 type=f32",
+             "!rnd=rn satfinite [relu] to=e4m3x2|e5m2x2 type=f32", source=_S)  # fmt: skip
 def pack_two(d: Decode) -> Step:
     """cvt.f16x2.f32 d, a, b: a goes to the high half, b to the low half."""
     d.expect(3)
-    dst, a, b, arena = d.dst(), d.src(1), d.src(2), d.arena
-    fmt, clamp, source = _PAIR[d.mods["to"]], _clamps(d, d.mods["to"].removesuffix("x2")), FLOATS["f32"]
+    dst, a, b = d.dst(), d.src(1), d.src(2)
+    fmt = _PAIR[d.mods["to"]]
+    compute = d.algebra.pack(FLOATS["f32"], (fmt, fmt), mode_of(d))
 
     def step(g: Group) -> None:
         R = g.R
-        high, low = clamp(read_float(arena, R[a], source)), clamp(read_float(arena, R[b], source))
-        R[dst] = Sym(((fmt, low), (fmt, high)))
+        R[dst] = compute(R[b], R[a])
 
     return step
 
 
-@instruction("cvt", "!rnd=rn|rz [relu] [satfinite] to=f16x2|bf16x2|e4m3x2|e5m2x2 type=f16x2|bf16x2|e4m3x2|e5m2x2", source=_S)
+@instruction("cvt", "!rnd=rn satfinite [relu] to=e4m3x2|e5m2x2 type=f16x2|bf16x2", "!rnd=rn [relu] to=f16x2 type=e4m3x2|e5m2x2", source=_S)
 def repack_two(d: Decode) -> Step:
-    d.expect(2)
-    dst, a, arena = d.dst(), d.src(1), d.arena
-    source, target, clamp = _PAIR[d.mods["type"]], _PAIR[d.mods["to"]], _clamps(d, d.mods["to"].removesuffix("x2"))
-
-    def step(g: Group) -> None:
-        parts = read_packed(arena, g.R[a], (source, source))
-        g.R[dst] = Sym(tuple((target, clamp(ids)) for ids in parts))
-
-    return step
+    source, target = _PAIR[d.mods["type"]], _PAIR[d.mods["to"]]
+    return _unary(d, d.algebra.convert("id", (source, source), (target, target), mode_of(d)))
 
 
-@instruction("cvt", f"!rnd=rn|rz|rm|rp [sat] to={FLOAT_TYPES} type={INT_TYPES}", source=_S)
+@instruction("cvt", f"!rnd=rn|rz|rm|rp [!ftz] [sat] to={FLOAT_TYPES} type={INT_TYPES}", source=_S)
 def integer_to_float(d: Decode) -> Step:
-    d.expect(2)
-    dst, arena = d.dst(), d.arena
-    bits, signed, target, clamp = d.bits, d.signed, FLOATS[d.mods["to"]], _clamps(d, d.mods["to"])
-    a = d.src(1)
-
-    def step(g: Group) -> None:
-        value = g.R[a]
-        number = integer_term(arena, _narrow(value, bits), bits, signed)
-        if number is None:
-            raise refused("cvt", value)
-        g.R[dst] = Sym(((target, clamp(number[0])),))
-
-    return step
+    return _unary(d, d.algebra.from_integer(d.bits, d.signed, FLOATS[d.mods["to"]], mode_of(d)))
 
 
-@instruction("cvt", f"rnd=rni|rzi|rmi|rpi [!ftz] [!sat] to={INT_TYPES} type={FLOAT_TYPES}", source=_S)
+# Out-of-range values clamp in every float-to-integer conversion: ``.sat`` is redundant.
+@instruction("cvt", f"int=rni|rzi|rmi|rpi [!ftz] [!sat] to={INT_TYPES} type={FLOAT_TYPES}", source=_S)
 def float_to_integer(d: Decode) -> Step:
-    """Out-of-range values clamp to the integer type's range, as the ISA has it for all float-to-integer conversions."""
-    d.expect(2)
-    dst, a, arena = d.dst(), d.src(1), d.arena
-    source, op, kind = FLOATS[d.mods["type"]], _INTEGRAL[d.mods["rnd"]], d.mods["to"]
-    width = int(kind[1:])
-    lo, hi = (-(1 << width - 1), (1 << width - 1) - 1) if kind[0] == "s" else (0, (1 << width) - 1)
-    top, bottom = arena.rational(hi), arena.rational(lo)
-    register = max(width, 16)
-
-    def step(g: Group) -> None:
-        ids = arena.minimum(arena.maximum(arena.unary(op, read_float(arena, g.R[a], source)), bottom), top)
-        known = constant_integers(arena, ids)
-        g.R[dst] = to_bits(known, register) if known is not None else Sym(((int_fmt(register, lo, hi), ids),))
-
-    return step
+    kind = d.mods["to"]
+    width, signed = int(kind[1:]), kind[0] == "s"
+    register = destination_bits(d, width)
+    convert = d.algebra.to_integer(d.mods["int"], FLOATS[d.mods["type"]], width, signed, mode_of(d))
+    if register == max(width, 16):
+        return _unary(d, convert)
+    return _unary(d, lambda value: widened(convert(value), max(width, 16), register, signed))
 
 
-def constant_integers(arena: Arena, ids: Ids) -> "int | np.ndarray | None":
-    """Term ids as concrete integers, if every one of them is an integer constant."""
-    if isinstance(ids, int):
-        if not 0 <= ids < CONST_CAP:
-            return None
-        const = arena.consts[ids]
-        return int(const.coef) if const.is_rational and const.coef.denominator == 1 else None
-    if ids.size == 0 or int(ids.view(np.uint32).max()) >= CONST_CAP:
-        return None
-    unique, inverse = np.unique(ids, return_inverse=True)
-    table = [arena.consts[int(u)] for u in unique]
-    if not all(c.is_rational and c.coef.denominator == 1 and abs(c.coef) < 2**63 for c in table):
-        return None
-    return np.array([int(c.coef) for c in table], np.int64)[inverse].reshape(ids.shape)
-
-
-def _narrow(value: Value, bits: int) -> Value:
-    """The low ``bits`` of concrete bits (8-bit sources stand in wider registers)."""
-    if isinstance(value, int):
-        return value & ((1 << bits) - 1)
-    if isinstance(value, np.ndarray) and value.dtype.itemsize * 8 != bits:
-        return value.astype(f"u{bits // 8}")
-    return value
+def widened(value: Value, bits: int, register: int, signed: bool) -> Value:
+    """A result of ``bits`` extended to a wider register (symbolic integers keep their value)."""
+    if isinstance(value, Sym):
+        fmt, ids = value.parts[0]
+        return Sym(((int_fmt(register, fmt.lo, fmt.hi), ids),))
+    assert value is not None
+    return _resize(to_signed(value, bits) if signed else value, bits, register, signed, False)
 
 
 @instruction("cvt", f"[sat] to={INT_TYPES} type={INT_TYPES}", source=_S)
 def integer_to_integer(d: Decode) -> Step:
-    d.expect(2)
-    dst, bits, signed, arena = d.dst(), d.bits, d.signed, d.arena
-    a = d.src(1)
+    bits, signed, arena = d.bits, d.signed, d.arena
     kind, saturate = d.mods["to"], d.has("sat")
     width = int(kind[1:])
-    register = max(width, 16)
+    register = destination_bits(d, width)
 
-    def step(g: Group) -> None:
-        value = _narrow(g.R[a], bits)
+    def compute(value: Value) -> Value:
+        value = narrow(value, bits)
         if value is None:
             raise uninitialised()
         if isinstance(value, Sym):
-            g.R[dst] = _resize_symbolic(arena, value, bits, signed, width, register, kind[0] == "s", saturate)
-            return
-        number = to_signed(value, bits) if signed else value
-        g.R[dst] = _resize(number, width, register, kind[0] == "s", saturate)
+            return _resize_symbolic(arena, value, bits, signed, width, register, kind[0] == "s", saturate)
+        return _resize(to_signed(value, bits) if signed else value, width, register, kind[0] == "s", saturate)
 
-    return step
+    return _unary(d, compute)
+
+
+def int_range(width: int, signed: bool) -> tuple[int, int]:
+    """Least and greatest value of an integer type."""
+    return (-(1 << width - 1), (1 << width - 1) - 1) if signed else (0, (1 << width) - 1)
 
 
 def _resize(number: "int | np.ndarray", width: int, register: int, signed: bool, saturate: bool) -> Value:
-    lo, hi = (-(1 << width - 1), (1 << width - 1) - 1) if signed else (0, (1 << width) - 1)
+    lo, hi = int_range(width, signed)
     if isinstance(number, int):
         clipped = min(max(number, lo), hi) if saturate else number
         low = clipped & ((1 << width) - 1)
@@ -211,13 +158,11 @@ def _resize_symbolic(
     if number is None:
         if sum(f.bits for f, _ in value.parts) == bits == width:
             return value
-        if bits > width == register:  # the low word of packed data
-            return unpack(value, width, bits // width)[0]
-        if bits < width and not signed:  # zero extension of packed data
-            return Sym((*value.parts, *((BITS[bits], 0) for _ in range(width // bits - 1))))
+        if len(value.parts) > 1 and value.parts[0][0].bits == width == register:  # cvt.u16.u32 of a packed register: its low half
+            return Sym((value.parts[0],))
         raise refused("cvt", value)
     ids, lo, hi = number
-    low, high = (-(1 << width - 1), (1 << width - 1) - 1) if to_signed_type else (0, (1 << width) - 1)
+    low, high = int_range(width, to_signed_type)
     if lo < low or hi > high:
         if saturate:
             ids = arena.minimum(arena.maximum(ids, arena.rational(low)), arena.rational(high))
@@ -225,3 +170,61 @@ def _resize_symbolic(
         else:
             ids, lo, hi = arena.emit(Op.WRAP, ids, -width if to_signed_type else width), low, high
     return Sym(((int_fmt(register, lo, hi), ids),))
+
+
+@instruction("cvt", "pack sat to=u16|s16 type=s32", "pack sat to=u2|s2|u4|s4|u8|s8 type=s32 ctype=b32", source=_S + ".pack")
+def cvt_pack(d: Decode) -> Step:
+    """cvt.pack.sat: a and b saturate and stand side by side, a above b; with c, above them the low bits of c."""
+    kind = d.mods["to"]
+    width, signed = int(kind[1:]), kind[0] == "s"
+    d.expect(4 if d.has("ctype") else 3)
+    dst, a, b = d.dst(), d.src(1, 32), d.src(2, 32)
+    c = d.src(3, 32) if d.has("ctype") else None
+    arena = d.arena
+
+    def step(g: Group) -> None:
+        R = g.R
+        x, y = R[a], R[b]
+        upper = R[c] if c is not None else 0
+        if any(v is None for v in (x, y, upper)):
+            raise uninitialised()
+        if isinstance(x, Sym) or isinstance(y, Sym) or isinstance(upper, Sym):
+            R[dst] = _pack_symbolic(arena, x, y, upper, width, signed)
+            return
+        low, high = (_saturated(to_signed(v, 32), width, signed) for v in (y, x))  # type: ignore[arg-type]
+        word = low | high << width | (upper << 2 * width if c is not None else 0)  # type: ignore[operator]
+        R[dst] = word & 0xFFFFFFFF if isinstance(word, int) else (word & np.uint64(0xFFFFFFFF)).astype(np.uint32)
+
+    return step
+
+
+def _saturated(number: "int | np.ndarray", width: int, signed: bool) -> "int | np.ndarray":
+    """A signed number clamped to an integer type, as its low ``width`` bits (columns: uint64, so that shifts fit)."""
+    lo, hi = int_range(width, signed)
+    if isinstance(number, int):
+        return min(max(number, lo), hi) & ((1 << width) - 1)
+    return np.clip(number.astype(np.int64), lo, hi).view(np.uint64) & np.uint64((1 << width) - 1)
+
+
+def _pack_symbolic(arena: Arena, a: Value, b: Value, c: Value, width: int, signed: bool) -> Value:
+    """Symbolic numbers packed as integer parts of whole bytes; c may only be zero or whole parts that fit above."""
+    lo, hi = int_range(width, signed)
+    parts = []
+    for value in (b, a):
+        number = integer_term(arena, value, 32, True)
+        if number is None or width % 8:
+            raise refused("cvt.pack", value if isinstance(value, Sym) else a)
+        ids, low, high = number
+        if low < lo or high > hi:
+            ids = arena.minimum(arena.maximum(ids, arena.rational(lo)), arena.rational(hi))
+        parts.append((int_fmt(width, max(low, lo), min(high, hi)), ids))
+    room = 32 - 2 * width
+    if room:
+        from ptx_engine.isa.move import unpack
+
+        kept = c if not isinstance(c, Sym) and c == 0 else unpack(c, room, 32 // room)[0]
+        parts.extend(kept.parts if isinstance(kept, Sym) else [(BITS[room], kept)])  # type: ignore[list-item]
+    return Sym(tuple(parts))
+
+
+__all__ = ["constant_integers", "cvt_pack", "float_to_float", "float_to_integer", "integer_to_float", "integer_to_integer"]

@@ -11,6 +11,7 @@ from typing import Protocol
 import numpy as np
 
 from ptx_engine.errors import ParseError, UnsupportedError
+from ptx_engine.isa.algebra import Algebra
 from ptx_engine.isa.group import Group
 from ptx_engine.isa.registry import find
 from ptx_engine.isa.values import Value
@@ -67,6 +68,7 @@ class Environment(Protocol):
     """What a spec may use while decoding; its attributes are bound into the closures."""
 
     arena: Arena
+    algebra: Algebra
     memory: MemoryOps
     order: OrderEvents
 
@@ -96,6 +98,7 @@ class Decode:
         self.pc = pc
         self.mods = mods
         self.arena = env.arena
+        self.algebra = env.algebra
 
     def mod(self, slot: str) -> str | None:
         """The modifier in a slot, None if absent."""

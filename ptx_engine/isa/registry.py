@@ -87,7 +87,7 @@ def instruction(opcode: str, *patterns: str, source: str) -> Callable[[SpecFn], 
 
 
 def refuse(opcode: str, why: str) -> None:
-    """Name an instruction that is known and not modelled."""
+    """Name an instruction (``opcode``) or one of its modifiers (``opcode.modifier``) that is known and not modelled."""
     REFUSED[opcode] = why
 
 
@@ -103,6 +103,10 @@ def find(instruction: Instruction) -> tuple[Form, dict[str, str]]:
         found = form.match(instruction.modifiers)
         if found is not None:
             return form, found
+    for modifier in instruction.modifiers:
+        reason = REFUSED.get(f"{instruction.opcode}.{modifier}")
+        if reason is not None:
+            raise UnsupportedError(f"instruction {instruction.mnemonic}: {reason}", feature=instruction.mnemonic)
     known = {choice for form in forms for slot in form.slots for choice in slot.choices}
     odd = [m for m in instruction.modifiers if m not in known]
     what = f"modifier .{odd[0]}" if odd else "this combination of modifiers"

@@ -17,8 +17,7 @@ from ptx_engine.isa.decode import Decode, Step
 from ptx_engine.isa.group import WARP, Group
 from ptx_engine.isa.move import require_vec
 from ptx_engine.isa.registry import instruction
-from ptx_engine.isa.values import BF16, E4M3, E5M2, F16, F32, F64, TF32, Fmt, Sym, as_parts, read_float
-from ptx_engine.terms import Arena, Ids
+from ptx_engine.isa.values import BF16, E4M3, E5M2, F16, F32, F64, TF32, Fmt
 
 _S = "PTX ISA 9.1, Warp Level Matrix Multiply-Accumulate Instructions: "
 _ELEMENT: dict[str, tuple[Fmt, int]] = {
@@ -32,33 +31,33 @@ def require_warps(d: Decode, g: Group) -> None:
         raise NotStructuredError(f"{d.ins.mnemonic} is executed by part of a warp", feature="divergence at an aligned collective")
 
 
-def stack(columns: Sequence[Ids], n: int) -> np.ndarray:
+def stack(columns: "Sequence[int | float | np.ndarray]", n: int, dtype: np.dtype) -> np.ndarray:
     """Part columns of a group as (warps, parts * 32)."""
-    rows = np.empty((len(columns), n), np.int32)
-    for i, ids in enumerate(columns):
-        rows[i] = ids
+    rows = np.empty((len(columns), n), dtype)
+    for i, numbers in enumerate(columns):
+        rows[i] = numbers
     return rows.reshape(len(columns), n // WARP, WARP).transpose(1, 0, 2).reshape(n // WARP, -1)
 
 
-def gather(arena: Arena, g: Group, registers: Sequence[int], fmts: tuple[Fmt, ...], layout: np.ndarray, name: str) -> np.ndarray:
-    """The matrix (warps, rows, cols) that a fragment's registers hold, as ids."""
-    columns: list[Ids] = []
+def gather(d: Decode, g: Group, registers: Sequence[int], fmts: tuple[Fmt, ...], layout: np.ndarray) -> np.ndarray:
+    """The matrix (warps, rows, cols) that a fragment's registers hold, as numbers of the algebra."""
+    columns: list[int | float | np.ndarray] = []
     for r in registers:
-        value = g.R[r]
-        if len(fmts) == 1:
-            columns.append(read_float(arena, value, fmts[0]))
-            continue
-        parts = as_parts(arena, value, fmts)
-        if parts is None:
-            raise NotStructuredError(f"{name}: operand holds {value!r}"[:160], feature=name)
-        columns.extend(parts)
-    return stack(columns, g.n)[:, layout]
+        columns.extend(d.algebra.read(g.R[r], fmts, d.ins.mnemonic))
+    return stack(columns, g.n, d.algebra.number)[:, layout]
 
 
-def scatter(ids: np.ndarray, inverse: np.ndarray) -> list[np.ndarray]:
-    """Ids (warps, rows, cols) back to part columns of n threads."""
-    flat = ids.reshape(len(ids), -1)[:, inverse]  # (warps, parts, 32)
+def scatter(numbers: np.ndarray, inverse: np.ndarray) -> list[np.ndarray]:
+    """Numbers (warps, rows, cols) back to part columns of n threads."""
+    flat = numbers.reshape(len(numbers), -1)[:, inverse]  # (warps, parts, 32)
     return [np.ascontiguousarray(flat[:, i]).reshape(-1) for i in range(inverse.shape[0])]
+
+
+def write_fragment(d: Decode, g: Group, targets: Sequence[int], fmts: tuple[Fmt, ...], columns: Sequence[np.ndarray]) -> None:
+    """Part columns into registers of ``len(fmts)`` parts each."""
+    per = len(fmts)
+    for i, r in enumerate(targets):
+        g.R[r] = d.algebra.write(fmts, columns[per * i : per * (i + 1)])
 
 
 @instruction("mma", "sync aligned shape=m16n8k16|m16n8k8 row col dtype=f32|f16 atype=f16 btype=f16 ctype=f32|f16",
@@ -80,22 +79,14 @@ def mma(d: Decode) -> Step:
     require_vec(d, 3, 2 if half_c else 4)
     require_vec(d, 0, 2 if half_d else 4)
     a, b, c, targets = d.srcs(1, 32), d.srcs(2, 32), d.srcs(3, 32), d.dsts(0)
-    arena, name = d.arena, d.ins.mnemonic
     fmts_c: tuple[Fmt, ...] = (F16, F16) if half_c else (F32,)
+    fmts_d: tuple[Fmt, ...] = (F16, F16) if half_d else (F32,)
 
     def step(g: Group) -> None:
         require_warps(d, g)
-        rows = gather(arena, g, a, (fa,) * per, layout_a, name)
-        cols = gather(arena, g, b, (fb,) * per, layout_b, name)
-        acc = gather(arena, g, c, fmts_c, layout_c, name)
-        columns = scatter(arena.dot(rows, cols, acc), back)
-        R = g.R
-        if half_d:
-            for i, r in enumerate(targets):
-                R[r] = Sym(((F16, columns[2 * i]), (F16, columns[2 * i + 1])))
-        else:
-            for r, column in zip(targets, columns):
-                R[r] = Sym(((F32, column),))
+        rows, cols = gather(d, g, a, (fa,) * per, layout_a), gather(d, g, b, (fb,) * per, layout_b)
+        acc = gather(d, g, c, fmts_c, layout_c)
+        write_fragment(d, g, targets, fmts_d, scatter(d.algebra.dot(rows, cols, acc), back))
 
     return step
 
@@ -104,16 +95,14 @@ def mma(d: Decode) -> Step:
 def mma_f64(d: Decode) -> Step:
     d.expect(4)
     a, b, c, targets = d.srcs(1, 64), d.srcs(2, 64), d.srcs(3, 64), d.dsts(0)
-    arena, name = d.arena, d.ins.mnemonic
     layout_a, layout_b, layout_c = fragments.fragment_a_m8n8k4(), fragments.fragment_b_m8n8k4(), fragments.fragment_c_m8n8()
     back = fragments.inverse(layout_c)
 
     def step(g: Group) -> None:
         require_warps(d, g)
-        rows, cols = gather(arena, g, a, (F64,), layout_a, name), gather(arena, g, b, (F64,), layout_b, name)
-        acc = gather(arena, g, c, (F64,), layout_c, name)
-        for r, column in zip(targets, scatter(arena.dot(rows, cols, acc), back)):
-            g.R[r] = Sym(((F64, column),))
+        rows, cols = gather(d, g, a, (F64,), layout_a), gather(d, g, b, (F64,), layout_b)
+        acc = gather(d, g, c, (F64,), layout_c)
+        write_fragment(d, g, targets, (F64,), scatter(d.algebra.dot(rows, cols, acc), back))
 
     return step
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Union
 import numpy as np
 
 from ptx_engine.errors import NotStructuredError
-from ptx_engine.terms import UNDEF, Arena, Ids, Op
+from ptx_engine.terms import FALSE, TRUE, UNDEF, Arena, Ids, Op
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -177,6 +177,27 @@ def _read_float_slow(arena: Arena, value: Sym, fmt: Fmt) -> Ids:
     raise NotStructuredError(f"bits of {held} data are read as {fmt.name}", feature=f"{held} read as {fmt.name}")
 
 
+def narrow(value: Value, bits: int) -> Value:
+    """The low ``bits`` of an integer register (8-bit sources stand in wider registers)."""
+    if isinstance(value, int):
+        return value & ((1 << bits) - 1)
+    if isinstance(value, np.ndarray) and value.dtype.itemsize * 8 != bits:
+        return value.astype(UINT[bits])
+    if isinstance(value, Sym) and len(value.parts) == 1 and value.parts[0][0].kind == "int" and value.parts[0][0].bits > bits:
+        fmt, ids = value.parts[0]
+        return Sym(((int_fmt(bits, fmt.lo, fmt.hi), ids),))
+    return value
+
+
+def predicate_value(ids: Ids) -> Value:
+    """0/1 ids as a predicate register: concrete where every lane is a constant."""
+    if isinstance(ids, int):
+        return ids == TRUE if ids in (TRUE, FALSE) else Sym(((PRED, ids),))
+    if int(ids.view(np.uint32).max()) <= TRUE:
+        return ids.astype(bool)
+    return Sym(((PRED, ids),))
+
+
 def concrete(value: Value) -> "int | np.ndarray | None":
     """The value as concrete bits, or None if it is symbolic."""
     if isinstance(value, Sym):
@@ -238,8 +259,6 @@ def choose(arena: Arena, mask: np.ndarray, a: Value, b: Value, width: int) -> Va
     fmts = common_fmts(a, b)
     if fmts is None:
         raise NotStructuredError(f"threads of one group hold {a!r} and {b!r} in one register"[:200], feature="mixed formats in one register")
-    if sum(f.bits for f in fmts) != width and width != 1:
-        fmts_b = None
     left, right = as_parts(arena, a, fmts), as_parts(arena, b, fmts)
     assert left is not None and right is not None
     return Sym(tuple((f, _where(mask, x, y)) for f, x, y in zip(fmts, left, right)))

@@ -142,7 +142,7 @@ def assemble(arena: Arena, formats: CellFormats, columns: Sequence[Column], what
         parts.append(part)
         i += used
     if all(f.kind == "bits" for f, _ in parts):
-        return join_bits([bits for _, bits in parts], 8 * formats.granule)
+        return join_wide([bits for _, bits in parts], 8 * formats.granule)
     return Sym(tuple(parts))
 
 
@@ -202,6 +202,14 @@ def _mixed(arena: Arena, formats: CellFormats, columns: Sequence[Column], what: 
         ids[plain] = const_part(arena, join_bits(pieces, 8 * formats.granule), fmt)
     ids[tags == UNINITIALISED] = UNDEF
     return (fmt, ids), count
+
+
+def join_wide(pieces: Sequence["int | np.ndarray"], width: int) -> Value:
+    """Concrete fields as one register; a register of 128 bits is two parts of 64."""
+    per = 64 // width
+    if len(pieces) <= per:
+        return join_bits(pieces, width)
+    return Sym(tuple((BITS[64], join_bits(pieces[i : i + per], width)) for i in range(0, len(pieces), per)))
 
 
 def join_bits(pieces: Sequence["int | np.ndarray"], width: int) -> "int | np.ndarray":

@@ -7,6 +7,7 @@ import struct
 import numpy as np
 
 from ptx_engine.errors import LaunchError, UnsupportedError
+from ptx_engine.isa.algebra import Algebra
 from ptx_engine.isa.decode import TYPE_BITS
 from ptx_engine.isa.group import WARP, Group
 from ptx_engine.isa.values import FLOATS, Sym, Value, dtype_fmt, int_fmt
@@ -23,8 +24,11 @@ _AXES = {"x": 0, "y": 1, "z": 2}
 class MachineEnvironment:
     """Implements ``isa.decode.Environment`` for one launch of one function."""
 
-    def __init__(self, module: Module, flat: FlatFunction, bound: BoundLaunch, memory: Memory, order: OrderPort, log: FindingLog) -> None:
+    def __init__(
+        self, module: Module, flat: FlatFunction, bound: BoundLaunch, memory: Memory, order: OrderPort, log: FindingLog, algebra: Algebra
+    ) -> None:
         self.arena: Arena = bound.arena
+        self.algebra = algebra
         self.memory = memory
         self.order = SpecEvents(order)
         self.log = log

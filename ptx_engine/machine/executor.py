@@ -16,6 +16,8 @@ import numpy as np
 import ptx_engine.isa  # noqa: F401  (registers the instruction specs)
 from ptx_engine.errors import BudgetError, LaunchError, NotStructuredError, PtxError, UnsupportedError
 from ptx_engine.findings import Finding, Site
+from ptx_engine.isa.algebra import Algebra
+from ptx_engine.isa.algebra_symbolic import SymbolicAlgebra
 from ptx_engine.isa.group import Group
 from ptx_engine.isa.values import Value, join
 from ptx_engine.launch import BoundLaunch, Footprint, Role
@@ -90,14 +92,8 @@ def execute(
     """
     start = time.perf_counter()
     function = choose_entry(module, entry)
-    flat = flatten(function, module)
-    machine = Machine(module, flat, bound, budget, order, source)
-    decoded = time.perf_counter()
-    chosen = ctas if ctas is not None else bound.launch.ctas
-    numbers = _linear_ctas(bound, chosen)
-    for batch in machine.batches(numbers):
-        machine.run_batch(batch)
-    return machine.finish(len(numbers), {"decode": decoded - start}, decoded)
+    machine = Machine(module, flatten(function, module), bound, budget, order, source)
+    return machine.run(ctas if ctas is not None else bound.launch.ctas, start)
 
 
 def _linear_ctas(bound: BoundLaunch, ctas: Sequence[tuple[int, int, int]] | None) -> np.ndarray:
@@ -135,13 +131,20 @@ class Machine:
         shared_bytes = shared_layout(module, flat, launch.dynamic_shared_bytes)[1]
         self.log = FindingLog(launch)
         self.order: OrderPort = OrderChecker(launch, shared_bytes, bound.buffers, value_keys=same_value_keys(bound.arena)) if order else NoOrder()
-        self.memory = Memory(bound, granule_of(flat, bound), shared_bytes, local_layout(flat)[1], self.log, self.order)
-        self.env = MachineEnvironment(module, flat, bound, self.memory, self.order, self.log)
+        self.memory = self._memory(granule_of(flat, bound), shared_bytes, local_layout(flat)[1])
+        self.env = MachineEnvironment(module, flat, bound, self.memory, self.order, self.log, self._algebra())
         self.origins = make_origins(module, flat, source)
         self.program = Program(self.env, flat, self.origins, self.env.widths)
         self.executed = 0
         self.deadline = time.perf_counter() + budget.seconds
         self.stopped = False
+
+    def _algebra(self) -> Algebra:
+        """What float data are; ``machine.emulate`` has IEEE bits instead."""
+        return SymbolicAlgebra(self.bound.arena)
+
+    def _memory(self, granule: int, shared_bytes: int, local_bytes: int) -> Memory:
+        return Memory(self.bound, granule, shared_bytes, local_bytes, self.log, self.order)
 
     def batches(self, numbers: np.ndarray) -> list[np.ndarray]:
         """CTAs in batches whose columns and shared memory stay within the budget."""
@@ -149,6 +152,14 @@ class Machine:
         if self.memory.shared_bytes:
             size = min(size, max(1, self.budget.batch_shared_bytes // self.memory.shared_bytes))
         return [numbers[i : i + size] for i in range(0, len(numbers), size)]
+
+    def run(self, ctas: Sequence[tuple[int, int, int]] | None = None, start: float | None = None) -> Execution:
+        """Run the grid, or some of its CTAs; ``start`` is when decoding began (for the figures)."""
+        decoded = time.perf_counter()
+        numbers = _linear_ctas(self.bound, ctas)
+        for batch in self.batches(numbers):
+            self.run_batch(batch)
+        return self.finish(len(numbers), {"decode": decoded - (start if start is not None else decoded)}, decoded)
 
     # --- one batch ----------------------------------------------------------------------------
 

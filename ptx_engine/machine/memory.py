@@ -95,10 +95,7 @@ class Memory:
             raise NotStructuredError("a parameter is indexed by a thread-dependent address", feature="ld.param indexed")
         result: list[Value] = []
         for width in widths:
-            found = self.params.get(address)
-            if found is None or found[0] < width:
-                raise UnsupportedError(f"{width}-bit read at byte {address} of the parameters", feature="partial ld.param")
-            have, value = found
+            have, value = self._parameter(address, width)
             if have > width:
                 if isinstance(value, Sym) or value is None:
                     raise NotStructuredError("part of a symbolic parameter is read", feature="partial ld.param")
@@ -106,6 +103,17 @@ class Memory:
             result.append(value)
             address += width // 8
         return result
+
+    def _parameter(self, address: int, width: int) -> tuple[int, Value]:
+        """Width and value of the parameter bytes from ``address`` on: a whole parameter, or the rest of a concrete one."""
+        found = self.params.get(address)
+        if found is not None and found[0] >= width:
+            return found
+        for start, (bits, value) in self.params.items():
+            skipped = 8 * (address - start)
+            if skipped > 0 and skipped + width <= bits and isinstance(value, int):
+                return bits - skipped, value >> skipped
+        raise UnsupportedError(f"{width}-bit read at byte {address} of the parameters", feature="partial ld.param")
 
     # --- shared and local ----------------------------------------------------------------------
 
@@ -376,8 +384,13 @@ class Memory:
             self.log.add("write to a read-only argument", f"{name} is an input of this launch and is written", g, np.arange(g.n), instruction,
                          role="store", space="global", tensor=name, width=nbytes)  # fmt: skip
             return
+        self._put(g, number, address, values, widths, instruction)
+
+    def _put(self, g: Group, number: int, address: "int | np.ndarray", values: list[Value], widths: tuple[int, ...], instruction: int) -> None:
+        """A checked store into one tensor."""
+        tensor = self.tensors[number]
         columns = elements_of(tensor, values, widths)
-        self._order_access(True, Space.GLOBAL, g, address, nbytes, instruction, stored_values([(ids, False) for ids in columns], g.n))
+        self._order_access(True, Space.GLOBAL, g, address, sum(widths) // 8, instruction, stored_values([(ids, False) for ids in columns], g.n))
         index = element_index(tensor, address)
         for j, ids in enumerate(columns):
             tensor.store(index + j, ids)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ptx_engine.errors import NotStructuredError
-from ptx_engine.isa.convert import constant_integers
+from ptx_engine.isa.algebra_symbolic import constant_integers
 from ptx_engine.isa.values import FLOATS, UINT, Part, Sym, Value, const_part, dtype_fmt, wrap_int
 from ptx_engine.launch import Buffer, Footprint, Role
 from ptx_engine.terms import UNDEF, Arena, Ids

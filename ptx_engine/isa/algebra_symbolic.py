@@ -1,0 +1,323 @@
+"""The algebra of the reals: operators emit terms; rounding, ``.ftz`` and approximation are the identity.
+
+``.sat``, ``.relu`` and ``.satfinite`` are clamps. NaN and infinite constants behave as the ISA says; data are finite reals.
+A zero counts as positive where an instruction copies signs, which is stated in the ledger.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from gmpy2 import mpq
+
+from ptx_engine.errors import NotStructuredError
+from ptx_engine.isa.algebra import Function, Mode
+from ptx_engine.isa.bits import integer_term, refused
+from ptx_engine.isa.values import UINT, Fmt, Sym, Value, as_parts, int_fmt, narrow, predicate_value, read_float, wrap_int
+from ptx_engine.terms import CONST_CAP, FALSE, NAN, NEG_INF, ONE, POS_INF, TRUE, UNDEF, ZERO, Arena, Ids, Op
+
+Emit = Callable[..., Ids]
+
+#: largest finite magnitude of each float format
+MAX_FINITE = {
+    "f16": mpq(65504), "bf16": mpq(255, 128) * mpq(2) ** 127, "e4m3": mpq(448), "e5m2": mpq(57344),
+    "f32": (2 - mpq(1, 2**23)) * mpq(2) ** 127, "tf32": (2 - mpq(1, 2**10)) * mpq(2) ** 127,
+}  # fmt: skip
+
+
+def where_nan(ids: Ids, others: Ids, result: Ids) -> Ids:
+    """``result`` in lanes where ``ids`` is the NaN constant, ``others`` elsewhere."""
+    if isinstance(ids, int):
+        return result if ids == NAN else others
+    found = ids == NAN
+    return np.where(found, np.int32(result) if isinstance(result, int) else result, others).astype(np.int32) if found.any() else others
+
+
+def _copysign(arena: Arena, a: Ids, b: Ids) -> Ids:
+    """The magnitude of b with the sign of a."""
+    arena.assumptions.setdefault("a zero whose sign is copied counts as positive")
+    magnitude = arena.abs(b)
+    return arena.select(arena.compare(Op.LT, a, ZERO), arena.neg(magnitude), magnitude)
+
+
+def _positive_constant(arena: Arena, ids: Ids) -> bool:
+    if not isinstance(ids, int) or not 0 <= ids < CONST_CAP or arena.consts[ids].special is not None:
+        return False
+    return bool(arena.consts[ids].coef > 0)
+
+
+def _xorsign(extreme: Emit, less: bool) -> Callable[[Arena], Emit]:
+    """min/max of magnitudes with the xor of the signs; against a positive constant, min is a symmetric clamp."""
+
+    def bind(arena: Arena) -> Emit:
+        def emit(a: Ids, b: Ids) -> Ids:
+            if less:
+                for x, limit in ((a, b), (b, a)):
+                    if _positive_constant(arena, limit):
+                        return extreme_of(arena, "max", extreme)(extreme(arena, x, limit), arena.neg(limit))
+            arena.assumptions.setdefault("a zero whose sign is copied counts as positive")
+            magnitude = extreme(arena, arena.abs(a), arena.abs(b))
+            p, q = arena.compare(Op.LT, a, ZERO), arena.compare(Op.LT, b, ZERO)
+            differ = arena.logic(Op.AND, arena.logic(Op.OR, p, q), arena.logic(Op.NOT, arena.logic(Op.AND, p, q)))
+            return arena.select(differ, arena.neg(magnitude), magnitude)
+
+        return emit
+
+    return bind
+
+
+def maximum_nan(arena: Arena, a: Ids, b: Ids) -> Ids:
+    """max that gives NaN where an operand is the NaN constant."""
+    return where_nan(b, where_nan(a, arena.maximum(a, b), NAN), NAN)
+
+
+def minimum_nan(arena: Arena, a: Ids, b: Ids) -> Ids:
+    """min that gives NaN where an operand is the NaN constant."""
+    return where_nan(b, where_nan(a, arena.minimum(a, b), NAN), NAN)
+
+
+def extreme_of(arena: Arena, name: str, like: Emit) -> Emit:
+    """The max that treats NaN as ``like`` does."""
+    propagating = like is minimum_nan or like is maximum_nan
+    table: dict[tuple[str, bool], Emit] = {
+        ("max", True): maximum_nan, ("max", False): Arena.maximum, ("min", True): minimum_nan, ("min", False): Arena.minimum,
+    }  # fmt: skip
+    chosen = table[name, propagating]
+    return lambda a, b: chosen(arena, a, b)
+
+
+def _extremes() -> dict[str, Callable[[Arena], Emit]]:
+    rows: dict[str, Callable[[Arena], Emit]] = {}
+    for name, plain, propagating in (("max", Arena.maximum, maximum_nan), ("min", Arena.minimum, minimum_nan)):
+        for nan, extreme in (("", plain), (".NaN", propagating)):
+            rows[name + nan] = lambda arena, f=extreme: lambda a, b: f(arena, a, b)  # type: ignore[misc]
+            rows[name + nan + ".abs"] = lambda arena, f=extreme: lambda a, b: f(arena, arena.abs(a), arena.abs(b))  # type: ignore[misc]
+            rows[name + nan + ".xorsign.abs"] = _xorsign(extreme, name == "min")
+    return rows
+
+
+def _unary(op: Op) -> Callable[[Arena], Emit]:
+    return lambda arena: lambda x: arena.unary(op, x)
+
+
+#: operator -> function of the arena that gives the emitter
+EMITTERS: dict[str, Callable[[Arena], Emit]] = {
+    "add": lambda arena: arena.add, "sub": lambda arena: arena.sub, "mul": lambda arena: arena.mul, "div": lambda arena: arena.div,
+    "fma": lambda arena: arena.fma, "neg": lambda arena: arena.neg, "abs": lambda arena: arena.abs, "sqrt": lambda arena: arena.sqrt,
+    "rcp": lambda arena: lambda x: arena.div(ONE, x), "rsqrt": lambda arena: lambda x: arena.div(ONE, arena.sqrt(x)),
+    "ex2": lambda arena: arena.exp2, "lg2": lambda arena: arena.log2,
+    "sin": _unary(Op.SIN), "cos": _unary(Op.COS), "tanh": _unary(Op.TANH),
+    "copysign": lambda arena: lambda a, b: _copysign(arena, a, b),
+    "id": lambda arena: lambda x: x,
+    "rni": _unary(Op.ROUND_EVEN), "rzi": _unary(Op.TRUNC), "rmi": _unary(Op.FLOOR), "rpi": _unary(Op.CEIL),
+    **_extremes(),
+}  # fmt: skip
+
+#: comparison -> (term operator, operands swapped)
+TERMS: dict[str, tuple[Op, bool]] = {
+    "eq": (Op.EQ, False), "ne": (Op.NE, False), "lt": (Op.LT, False), "le": (Op.LE, False), "gt": (Op.LT, True), "ge": (Op.LE, True),
+}  # fmt: skip
+
+
+def compare_terms(arena: Arena, cmp: str, x: Ids, y: Ids) -> Ids:
+    """A comparison of two numbers as a 0/1 term; ordered comparisons are false on the NaN constant, the ``u`` forms true."""
+    ordered = cmp in TERMS
+    if cmp in ("num", "nan"):
+        result: Ids = (TRUE if cmp == "num" else FALSE) if isinstance(x, int) and isinstance(y, int) else np.full(
+            np.broadcast_shapes(np.shape(x), np.shape(y)), TRUE if cmp == "num" else FALSE, np.int32)  # fmt: skip
+        on_nan = FALSE if cmp == "num" else TRUE
+    else:
+        op, swap = TERMS[cmp if ordered else cmp[:-1]]
+        result = arena.compare(op, y, x) if swap else arena.compare(op, x, y)
+        if ordered and op is not Op.NE:
+            return result  # folded to false by the arena
+        on_nan = FALSE if ordered else TRUE
+    return where_nan(y, where_nan(x, result, on_nan), on_nan)
+
+
+def is_special(ids: Ids, specials: tuple[int, ...]) -> "bool | np.ndarray":
+    """Whether ids are one of some special constants."""
+    return ids in specials if isinstance(ids, int) else np.isin(ids, specials)
+
+
+class SymbolicAlgebra:
+    """Terms of one arena."""
+
+    number = np.dtype(np.int32)
+
+    def __init__(self, arena: Arena) -> None:
+        self.arena = arena
+
+    # --- arithmetic -----------------------------------------------------------------------------
+
+    def apply(self, operator: str, fmts: tuple[Fmt, ...], mode: Mode) -> Function:
+        arena, emit = self.arena, EMITTERS[operator](self.arena)
+        if mode.sat or mode.relu or mode.satfinite:
+            bare, clamp = emit, self._clamp(fmts[0].name, mode)
+            emit = lambda *ids: clamp(bare(*ids))  # noqa: E731
+        if len(fmts) != 1:
+
+            def packed(*values: Value) -> Value:
+                columns = [self.read(v, fmts, operator) for v in values]
+                return Sym(tuple((fmt, emit(*row)) for fmt, row in zip(fmts, zip(*columns))))
+
+            return packed
+        fmt = fmts[0]
+
+        def one(*values: Value) -> Value:
+            return Sym(((fmt, emit(*[read_float(arena, v, fmt) for v in values])),))
+
+        def two(x: Value, y: Value) -> Value:
+            return Sym(((fmt, emit(read_float(arena, x, fmt), read_float(arena, y, fmt))),))
+
+        def three(x: Value, y: Value, z: Value) -> Value:
+            return Sym(((fmt, emit(read_float(arena, x, fmt), read_float(arena, y, fmt), read_float(arena, z, fmt))),))
+
+        return {2: two, 3: three}.get(_arity(operator), one)
+
+    def _clamp(self, target: str, mode: Mode) -> Emit:
+        arena = self.arena
+        steps: list[Emit] = []
+        if mode.relu:
+            steps.append(lambda x: maximum_nan(arena, x, ZERO))
+        if mode.sat:
+            steps.append(lambda x: arena.minimum(arena.maximum(x, ZERO), ONE))  # NaN gives +0
+        if mode.satfinite and target in MAX_FINITE:
+            top, bottom = arena.rational(MAX_FINITE[target]), arena.rational(-MAX_FINITE[target])
+            steps.append(lambda x: minimum_nan(arena, maximum_nan(arena, x, bottom), top))
+
+        def clamp(ids: Ids) -> Ids:
+            for step in steps:
+                ids = step(ids)
+            return ids
+
+        return clamp
+
+    # --- conversions ----------------------------------------------------------------------------
+
+    def convert(self, operator: str, source: tuple[Fmt, ...], target: tuple[Fmt, ...], mode: Mode) -> Function:
+        emit, clamp = EMITTERS[operator](self.arena), self._clamp(target[0].name, mode)
+
+        def run(value: Value) -> Value:
+            return Sym(tuple((fmt, clamp(emit(ids))) for fmt, ids in zip(target, self.read(value, source, "cvt"))))
+
+        return run
+
+    def pack(self, source: Fmt, target: tuple[Fmt, ...], mode: Mode) -> Function:
+        arena, clamp = self.arena, self._clamp(target[0].name, mode)
+
+        def run(*values: Value) -> Value:
+            return Sym(tuple((fmt, clamp(read_float(arena, v, source))) for fmt, v in zip(target, values)))
+
+        return run
+
+    def from_integer(self, bits: int, signed: bool, target: Fmt, mode: Mode) -> Function:
+        arena, clamp = self.arena, self._clamp(target.name, mode)
+
+        def run(value: Value) -> Value:
+            number = integer_term(arena, narrow(value, bits), bits, signed)
+            if number is None:
+                raise refused("cvt", value)
+            return Sym(((target, clamp(number[0])),))
+
+        return run
+
+    def to_integer(self, operator: str, source: Fmt, bits: int, signed: bool, mode: Mode) -> Function:
+        arena, emit = self.arena, EMITTERS[operator](self.arena)
+        lo, hi = (-(1 << bits - 1), (1 << bits - 1) - 1) if signed else (0, (1 << bits) - 1)
+        top, bottom = arena.rational(hi), arena.rational(lo)
+        register = max(bits, 16)
+        nan = arena.rational(nan_integer(source.bits, bits, signed))
+
+        def run(value: Value) -> Value:
+            ids = emit(read_float(arena, value, source))
+            ids = where_nan(ids, arena.minimum(arena.maximum(ids, bottom), top), nan)
+            known = constant_integers(arena, ids)
+            if known is None:
+                return Sym(((int_fmt(register, lo, hi), ids),))
+            return known & ((1 << register) - 1) if isinstance(known, int) else known.astype(np.int64).astype(UINT[register])
+
+        return run
+
+    # --- predicates -----------------------------------------------------------------------------
+
+    def compare(self, cmp: str, fmts: tuple[Fmt, ...], mode: Mode) -> Callable[[Value, Value], list[Value]]:
+        arena = self.arena
+        if len(fmts) == 1:
+            fmt = fmts[0]
+            return lambda x, y: [predicate_value(compare_terms(arena, cmp, read_float(arena, x, fmt), read_float(arena, y, fmt)))]
+        return lambda x, y: [
+            predicate_value(compare_terms(arena, cmp, p, q)) for p, q in zip(self.read(x, fmts, "setp"), self.read(y, fmts, "setp"))
+        ]
+
+    def test(self, prop: str, fmt: Fmt) -> Function:
+        arena = self.arena
+        among = {"finite": (POS_INF, NEG_INF, NAN), "infinite": (POS_INF, NEG_INF), "number": (NAN,), "notanumber": (NAN,)}
+        if prop not in among:
+            raise NotStructuredError(f"testp.{prop} asks for a representation, which real numbers have not", feature=f"testp.{prop}")
+        negative = prop in ("finite", "number")
+
+        def run(value: Value) -> Value:
+            ids = read_float(arena, value, fmt)
+            if bool(np.any(is_special(ids, (UNDEF,)))):
+                raise NotStructuredError("testp of an undefined value", feature="undefined value")
+            found = is_special(ids, among[prop])
+            return found ^ negative
+
+        return run
+
+    # --- numbers --------------------------------------------------------------------------------
+
+    def read(self, value: Value, fmts: tuple[Fmt, ...], what: str) -> list[Ids]:
+        if len(fmts) == 1 and fmts[0].kind == "float":
+            return [read_float(self.arena, value, fmts[0])]
+        found = as_parts(self.arena, value, fmts)
+        if found is None:
+            raise NotStructuredError(f"{what}: operand {value!r} is not {'+'.join(f.name for f in fmts)}"[:200], feature=what)
+        return [self._number(ids, held, want) for ids, held, want in zip(found, _held(value, fmts), fmts)]
+
+    def _number(self, ids: Ids, held: Fmt, want: Fmt) -> Ids:
+        if want.kind == held.kind == "int":
+            return wrap_int(self.arena, ids, held, want.bits, want.lo < 0)[0]
+        return ids
+
+    def write(self, fmts: tuple[Fmt, ...], columns: Sequence[np.ndarray]) -> Value:
+        return Sym(tuple(zip(fmts, columns)))
+
+    def dot(self, rows: np.ndarray, cols: np.ndarray, acc: np.ndarray) -> np.ndarray:
+        return self.arena.dot(rows, cols, acc)
+
+
+def _held(value: Value, fmts: tuple[Fmt, ...]) -> tuple[Fmt, ...]:
+    return tuple(f for f, _ in value.parts) if isinstance(value, Sym) else fmts
+
+
+def _arity(operator: str) -> int:
+    from ptx_engine.isa.algebra import ARITY
+
+    return ARITY[operator]
+
+
+def nan_integer(source_bits: int, bits: int, signed: bool) -> int:
+    """What NaN becomes as an integer: 0 between 32-bit and narrower types, else the type's top bit (ISA, cvt, integer notes)."""
+    if source_bits != 64 and bits != 64:
+        return 0
+    return -(1 << bits - 1) if signed else 1 << bits - 1
+
+
+def constant_integers(arena: Arena, ids: Ids) -> "int | np.ndarray | None":
+    """Term ids as concrete integers, if every one of them is an integer constant."""
+    if isinstance(ids, int):
+        if not 0 <= ids < CONST_CAP:
+            return None
+        const = arena.consts[ids]
+        return int(const.coef) if const.is_rational and const.coef.denominator == 1 else None
+    if ids.size == 0 or int(ids.view(np.uint32).max()) >= CONST_CAP:
+        return None
+    unique, inverse = np.unique(ids, return_inverse=True)
+    table = [arena.consts[int(u)] for u in unique]
+    if not all(c.is_rational and c.coef.denominator == 1 and -(2**63) <= c.coef < 2**64 for c in table):
+        return None
+    numbers = np.array([int(c.coef) & (2**64 - 1) for c in table], np.uint64)
+    return numbers.view(np.int64)[inverse].reshape(ids.shape)

@@ -1,0 +1,107 @@
+"""Arguments of an emulated launch: NumPy arrays as buffers of bytes, scalars as the bits their parameter declares."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ptx_engine.errors import LaunchError
+from ptx_engine.launch import Arg, BoundLaunch, NullArg, Role, ScalarArg, TensorArg
+from ptx_engine.syntax.ast import Function, Param
+
+#: NumPy dtype name -> launch dtype
+DTYPE_NAMES: dict[str, str] = {
+    "float16": "f16", "float32": "f32", "float64": "f64", "bfloat16": "bf16",
+    "float8_e4m3fn": "e4m3", "float8_e5m2": "e5m2", "bool": "pred",
+    **{f"{kind}int{bits}": f"{'u' if kind else 's'}{bits}" for kind in ("", "u") for bits in (8, 16, 32, 64)},
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A bound launch and the bytes of each of its buffers (views of the arguments' memory)."""
+
+    launch: BoundLaunch
+    storages: list[np.ndarray]
+
+
+def bind_arguments(function: Function, args: Sequence[object]) -> tuple[list[Arg], list[np.ndarray]]:
+    """Launch arguments and buffer bytes in parameter order. Raises LaunchError for what does not fit."""
+    params = function.params
+    if len(args) != len(params):
+        raise LaunchError(
+            f"{function.name} takes {len(params)} parameters, {len(args)} arguments are given",
+            hint="give them in parameter order: " + ", ".join(f"{p.name} ({p.type})" for p in params),
+        )
+    bound: list[Arg] = []
+    storages: list[np.ndarray] = []
+    seen: list[tuple[np.ndarray, str]] = []
+    for param, arg in zip(params, args):
+        if isinstance(arg, np.ndarray):
+            tensor, data = _tensor(param, arg, seen)
+            bound.append(tensor)
+            if data is not None:
+                storages.append(data)
+                seen.append((data, param.name))
+        elif arg is None:
+            bound.append(NullArg(param.name))
+        else:
+            bound.append(ScalarArg(param.name, "u64", scalar_bits(param, arg)))
+    return bound, storages
+
+
+def _tensor(param: Param, array: np.ndarray, seen: list[tuple[np.ndarray, str]]) -> tuple[TensorArg, np.ndarray | None]:
+    """A buffer for an array; an array that was given before shares its buffer (then no bytes are returned)."""
+    if param.size != 8:
+        raise LaunchError(f"parameter {param.name} is {param.type}, an array is given", hint="check the order of the arguments")
+    dtype = DTYPE_NAMES.get(array.dtype.name)
+    if dtype is None or not array.dtype.isnative:
+        raise LaunchError(f"argument for {param.name}: arrays of {array.dtype} are not supported", hint="one of " + ", ".join(DTYPE_NAMES))
+    strides = tuple(s // array.itemsize for s in array.strides)
+    if any(s < 0 or s % array.itemsize for s in array.strides):
+        raise LaunchError(f"argument for {param.name}: strides {array.strides} bytes of {array.itemsize}-byte elements")
+    role = Role.INOUT if array.flags.writeable else Role.IN
+    empty = np.zeros(0, np.uint8)
+    plain = TensorArg(param.name, dtype, array.shape, role, strides, contents=empty)
+    flat = np.lib.stride_tricks.as_strided(array, (plain.storage,), (array.itemsize,), writeable=array.flags.writeable)
+    data = flat.view(np.uint8)
+    for other, name in seen:
+        if not np.may_share_memory(data, other):
+            continue
+        if data.ctypes.data == other.ctypes.data and len(data) <= len(other):
+            return TensorArg(param.name, dtype, array.shape, role, strides, contents=empty, alias=name), None
+        raise LaunchError(f"the arrays for {name} and {param.name} overlap", hint="give the same array for both, or copies")
+    return plain, data
+
+
+def scalar_bits(param: Param, value: object) -> int:
+    """The bits of a scalar as its parameter declares it. Raises LaunchError where it does not fit."""
+    bits = 8 * param.size
+    if isinstance(value, (bytes, bytearray)):
+        if len(value) != param.size:
+            raise LaunchError(f"parameter {param.name} has {param.size} bytes, {len(value)} are given")
+        return int.from_bytes(value, "little")
+    if isinstance(value, np.generic) and not isinstance(value, (np.integer, np.bool_)):
+        if value.dtype.itemsize == param.size and not (param.type[0] == "f" and DTYPE_NAMES.get(value.dtype.name) != param.type):
+            return int.from_bytes(value.tobytes(), "little")
+        value = float(value)  # type: ignore[arg-type]
+    if isinstance(value, (int, np.integer, np.bool_)) and param.type[0] != "f":
+        number = int(value)
+        if not -(1 << bits - 1) <= number < 1 << bits:
+            raise LaunchError(f"{number} does not fit parameter {param.name} of type {param.type}")
+        return number & ((1 << bits) - 1)
+    if isinstance(value, (int, float, np.integer)) and (param.type[0] in "fb") and param.type != "bf16":
+        code = {2: "<e", 4: "<f", 8: "<d"}.get(param.size)
+        if code is not None:
+            return int.from_bytes(_packed(code, float(value), param), "little")
+    raise LaunchError(f"parameter {param.name} of type {param.type} cannot take {value!r}")
+
+
+def _packed(code: str, value: float, param: Param) -> bytes:
+    try:
+        return struct.pack(code, value)
+    except OverflowError:
+        raise LaunchError(f"{value} does not fit parameter {param.name} of type {param.type}") from None
