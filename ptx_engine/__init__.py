@@ -9,7 +9,16 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ptx_engine.machine import Emulation as Emulation
-    from ptx_engine.machine.emulate import Emulation, emulate
+    from ptx_engine.machine.emulate import Emulation as Emulation
+    from ptx_engine.machine.emulate import emulate as emulate
 
-    return {"Emulation": Emulation, "emulate": emulate}[name]
+#: public name -> module that defines it
+_HOMES = {"Emulation": "ptx_engine.machine.emulate", "emulate": "ptx_engine.machine.emulate"}
+
+__all__ = ["Emulation", "emulate"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'ptx_engine' has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOMES[name]), name)
