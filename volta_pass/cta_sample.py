@@ -30,11 +30,11 @@ def _launch_order(cta: tuple[int, int, int]) -> tuple[int, int, int]:
     return cta[2], cta[1], cta[0]
 
 
-def affordable(total: int, few: int, few_s: float, more: int, more_s: float, seconds: float) -> int | None:
-    """How many of ``total`` CTAs fit into ``seconds``, from the times that two smaller numbers took; None where all do.
+def affordable(total: int, few: int, few_cost: float, more: int, more_cost: float, budget: float) -> int | None:
+    """How many of ``total`` CTAs fit into a budget (seconds, terms), from what two smaller numbers cost; None where all do.
 
-    Time is taken to be linear in the number of CTAs beyond ``few`` (a batch has a fixed cost).
+    The cost is taken to be linear in the number of CTAs beyond ``few`` (a batch has a fixed cost).
     """
-    each_s = max((more_s - few_s) / (more - few), 1e-6)
-    count = more + int(max(0.0, seconds - more_s) / each_s)
+    each = max((more_cost - few_cost) / (more - few), 1e-6)
+    count = more + int(max(0.0, budget - more_cost) / each)
     return None if count >= total else max(count, min(more, total))

@@ -34,7 +34,9 @@ FIXED_CONTENTS = "integer inputs fixed to this launch's contents"
 #: share of the seconds that executing the candidate may take before CTAs are sampled
 SAMPLE_SHARE = 0.2
 #: launches with more threads are measured on a few CTAs before all are run
-PROBE_THREADS = 1 << 17
+PROBE_THREADS = 1 << 15
+#: terms of both sides together; an arena of so many takes about 1 GiB
+MOST_TERMS = 1 << 25
 FEW_CTAS, MORE_CTAS = 1, 8
 
 
@@ -76,16 +78,21 @@ def _cta_limit(job: ValidationJob) -> int | None:
     if options.seconds is None or launch.cta_count * launch.threads <= PROBE_THREADS or launch.cta_count <= MORE_CTAS:
         return None
     try:
-        few_s, more_s = (_execution_s(job, count) for count in (FEW_CTAS, MORE_CTAS))
+        few, more = _cost(job, FEW_CTAS), _cost(job, MORE_CTAS)
     except PtxError:
         return MORE_CTAS  # the attempt itself reports it
-    return affordable(launch.cta_count, FEW_CTAS, few_s, MORE_CTAS, more_s, options.seconds * SAMPLE_SHARE)
+    by_time = affordable(launch.cta_count, FEW_CTAS, few[0], MORE_CTAS, more[0], options.seconds * SAMPLE_SHARE)
+    by_terms = affordable(launch.cta_count, FEW_CTAS, few[1], MORE_CTAS, more[1], MOST_TERMS)
+    return min((limit for limit in (by_time, by_terms) if limit is not None), default=None)
 
 
-def _execution_s(job: ValidationJob, count: int) -> float:
+def _cost(job: ValidationJob, count: int) -> tuple[float, float]:
+    """Seconds and terms that executing, evaluating and comparing a number of CTAs takes."""
     stages = Stages(job.launch, job.options, count)
-    stages.candidate(job.ptx, job.entry)
-    return stages.seconds["execute"]
+    written = stages.candidate(job.ptx, job.entry).footprints
+    if job.source is not None:
+        stages.decide(stages.source(job.source).footprints, written)
+    return sum(seconds for stage, seconds in stages.seconds.items() if stage != "parse"), float(len(stages.arena))
 
 
 def contents_were_needed(report: KernelReport) -> bool:

@@ -180,7 +180,9 @@ class Guard:
     def configuration(self) -> dict[str, Any]:
         """Compile-time constants (of an autotuned kernel: the tuned ones) and launch options."""
         tuned = tuned_names(current_tuner.get())
-        chosen = {n: v for n, v in self.code.constants.items() if (not tuned or n in tuned) and isinstance(v, (int, str, float, bool))}
+        declared = {param.name for param in getattr(self.code.fn, "params", ()) if param.is_constexpr}
+        shown = tuned & set(self.code.constants) or declared or set(self.code.constants)
+        chosen = {n: v for n, v in self.code.constants.items() if n in shown and isinstance(v, (int, str, float, bool))}
         metadata = self.code.metadata
         return {**chosen, "num_warps": metadata.num_warps, "num_stages": getattr(metadata, "num_stages", 0)}
 
