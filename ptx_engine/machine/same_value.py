@@ -10,7 +10,6 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ptx_engine.decide.levels import Step
 from ptx_engine.terms import CONST_CAP, TABLE, Arena, Op
 
 #: concrete bits are told to the order checker as ``BITS_BASE + bits``, term ids as they are
@@ -93,8 +92,7 @@ def _level_keys(ops: np.ndarray, columns: list[np.ndarray], level: np.ndarray, u
             chosen = nodes[codes == code]
             op = Op(int(code))
             operands = [column[chosen] if slot < TABLE[op].arity else None for slot, column in enumerate(columns)]
-            step = Step(op, chosen, np.ones(len(chosen), np.uint8), *operands)
-            result[np.searchsorted(level, chosen)] = _plain_keys(step, of, mix(np.full(1, int(op) + 1, np.uint64)))
+            result[np.searchsorted(level, chosen)] = _plain_keys(op, chosen.shape, operands, of, mix(np.full(1, int(op) + 1, np.uint64)))
     return result
 
 
@@ -139,7 +137,7 @@ class TermKeys:
         ids = np.arange(nodes.start, nodes.stop, dtype=np.int32)
         row = TABLE[op]
         operands = [x[nodes] if slot < row.arity or "abc"[slot] in row.plain else None for slot, x in enumerate(columns)]
-        return _plain_keys(Step(op, ids, np.ones(len(ids), np.uint8), *operands), self.of, seed)
+        return _plain_keys(op, ids.shape, operands, self.of, seed)
 
     def _lists(self, ids: np.ndarray, salt: int) -> np.ndarray:
         """One key per list of operands along the last axis, in order."""
@@ -147,15 +145,18 @@ class TermKeys:
         return mix((self.of(ids) * weights).sum(axis=-1, dtype=np.uint64))
 
 
-def _plain_keys(step: Step, of: Callable[[np.ndarray], np.ndarray], seed: np.ndarray) -> np.ndarray:
-    row = TABLE[step.op]
+def _plain_keys(
+    op: Op, shape: tuple[int, ...], columns: "list[np.ndarray | None]", of: Callable[[np.ndarray], np.ndarray], seed: np.ndarray
+) -> np.ndarray:
+    """Keys of nodes of one operator from columns of operands: ids, or plain ints as the operator's row says."""
+    row = TABLE[op]
     operands: list[np.ndarray] = []
-    for slot, (name, column) in enumerate(zip("abc", (step.a, step.b, step.c))):
+    for slot, (name, column) in enumerate(zip("abc", columns)):
         if column is None:
             continue
         operands.append(of(column) if slot < row.arity and name not in row.plain else mix(column.astype(np.uint64) + _GOLDEN))
-    total = np.broadcast_to(seed, step.ids.shape).copy()
-    if step.op is Op.FMA:  # the factors commute
+    total = np.broadcast_to(seed, shape).copy()
+    if op is Op.FMA:  # the factors commute
         return mix(mix(operands[0] + operands[1] + mix(operands[0]) * mix(operands[1])) + mix(operands[2]) * np.uint64(5) + total)
     if row.commutative:
         return mix(operands[0] + operands[1] + mix(operands[0]) * mix(operands[1]) + total)
