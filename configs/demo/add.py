@@ -7,7 +7,7 @@ import numpy as np
 import triton
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "triton"))
-from vector_add import add_kernel  # noqa: E402
+from vector_add import add_kernel
 
 if __name__ == "__main__":
     n = 1000
