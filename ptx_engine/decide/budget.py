@@ -35,9 +35,9 @@ class Meter:
 
     def spend(self, count: int) -> None:
         """Charge ``count`` term operations; the clock is looked at every few thousand of them."""
-        self.spent += count
-        if self.spent > self._terms:
+        if self.spent + count > self._terms:  # work that is not begun is not charged
             raise BudgetSpent(f"exact budget ran out ({self._terms} terms)")
+        self.spent += count
         if self.spent >= self._next_look:
             self._next_look = self.spent + 4096
             if time.monotonic() > self._deadline:

@@ -8,12 +8,14 @@ depend on the partition it is stored under; a hit is always confirmed by compari
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 _SAMPLE = 192  # outputs looked at before a column is sorted in search of a coarser partition
 _MIN_SIZE = 64  # below this, partitions are not worth looking for
 _MAX_PARTITIONS = 24
+_PROBES = 12  # pairs of outputs compared before a whole column is
 _CHUNK = 1 << 22  # ids handled at once
 
 
@@ -25,6 +27,17 @@ class Partition:
     inverse: np.ndarray
     first: np.ndarray
     weights: np.ndarray
+
+
+class Coarser(NamedTuple):
+    """A partition coarser than another: its number, the block to pick for each of its blocks, its block for each block of
+    the other, and a few pairs of blocks that must agree."""
+
+    number: int
+    select: np.ndarray
+    back: np.ndarray
+    left: np.ndarray
+    right: np.ndarray
 
 
 class HashCollision(Exception):
@@ -44,8 +57,9 @@ class Columns:
         if outputs > 1:
             everything = np.arange(outputs)
             self.partitions.append(Partition(outputs, everything, everything, weights))
-        self._coarser: dict[int, list[tuple[int, np.ndarray, np.ndarray]]] = {}
+        self._coarser: dict[int, list[Coarser]] = {}
         self._sample = np.sort(rng.choice(outputs, min(_SAMPLE, outputs), replace=False))
+        self._samples: dict[int, np.ndarray] = {}
         self._by_id: dict[int, int] = {}  # uniform columns: id -> node
         self._by_hash: dict[int, int] = {}
         self._part_of: list[int] = []
@@ -63,13 +77,16 @@ class Columns:
         waves = []
         for part, nodes in self.fresh.items():
             rows = [self._row_of[n] for n in nodes]
-            waves.append((part, np.array(nodes, np.int64), self._stores[part][rows]))
+            first, last = rows[0], rows[-1]
+            dense = last - first + 1 == len(rows)  # a view, unless rows of the partition were taken before
+            waves.append((part, np.array(nodes, np.int64), self._stores[part][first : last + 1] if dense else self._stores[part][rows]))
         self.fresh = {}
         return waves
 
     def blocks(self, node: int) -> np.ndarray:
         """The distinct-block ids of a node's column."""
-        return self._stores[self._part_of[node]][self._row_of[node]]
+        column: np.ndarray = self._stores[self._part_of[node]][self._row_of[node]]
+        return column
 
     def id_at(self, node: int, output: int) -> int:
         """The id that a node's column has at one output."""
@@ -84,25 +101,33 @@ class Columns:
         if len(ids) > step:
             return np.concatenate([self.resolve(part, ids[i : i + step]) for i in range(0, len(ids), step)])
         result = np.empty(len(ids), np.int64)
-        uniform = (ids == ids[:, :1]).all(axis=1)
-        if uniform.any():
+        maybe = np.flatnonzero(ids[:, 0] == ids[:, -1])  # cheap to look at first: most columns are not uniform
+        uniform = maybe[(ids[maybe] == ids[maybe, :1]).all(axis=1)] if len(maybe) else maybe
+        places = np.arange(len(ids))
+        if len(uniform):
             result[uniform] = self._resolve_uniform(ids[uniform, 0])
-            if uniform.all():
+            if len(uniform) == len(ids):
                 return result
-        rest = np.flatnonzero(~uniform)
-        self._resolve_varied(part, ids[rest] if len(rest) < len(ids) else ids, rest, result)
+            places = np.delete(places, uniform)
+            ids = ids[places]
+        self._resolve_varied(part, ids, places, result)
         return result
 
     def _resolve_varied(self, part: int, ids: np.ndarray, places: np.ndarray, result: np.ndarray) -> None:
         while len(ids):
-            for coarse, select, back in self._coarser_than(part):
-                chosen = ids[:, select]
-                fits = (chosen[:, back] == ids).all(axis=1)
+            for coarse in self._coarser_than(part):
+                maybe = np.flatnonzero((ids[:, coarse.left] == ids[:, coarse.right]).all(axis=1))
+                if not len(maybe):
+                    continue
+                rows = ids[maybe] if len(maybe) < len(ids) else ids
+                chosen = rows[:, coarse.select]
+                fits = (chosen[:, coarse.back] == rows).all(axis=1)
                 if fits.any():
-                    result[places[fits]] = self._intern(coarse, chosen[fits])
-                    ids, places = ids[~fits], places[~fits]
-                    if not len(ids):
+                    gone = maybe[fits]
+                    result[places[gone]] = self._intern(coarse.number, chosen[fits])
+                    if len(gone) == len(ids):
                         return
+                    ids, places = np.delete(ids, gone, axis=0), np.delete(places, gone)
             if not self._discover(part, ids):
                 break
         result[places] = self._intern(part, ids)
@@ -138,7 +163,9 @@ class Columns:
     def _intern(self, part: int, ids: np.ndarray) -> np.ndarray:
         hashes = (ids.astype(np.int64) @ self.partitions[part].weights).tolist()
         table = self._by_hash
-        nodes, new, known = [], [], []
+        nodes: list[int] = []
+        new: list[int] = []
+        known: list[int] = []
         following = len(self)
         for i, key in enumerate(hashes):
             node = table.get(key)
@@ -156,19 +183,35 @@ class Columns:
         return result
 
     def _confirm(self, part: int, ids: np.ndarray, nodes: np.ndarray) -> None:
+        """Check that columns found by their hashes are the same columns."""
         parts = np.array([self._part_of[n] for n in nodes.tolist()])
         rows = np.array([self._row_of[n] for n in nodes.tolist()])
         here = parts == part
-        if not (self._stores[part][rows[here]] == ids[here]).all():
-            raise HashCollision
+        if here.all():
+            if not np.array_equal(self._stores[part][rows], ids):
+                raise HashCollision
+            return
         inverse = self.partitions[part].inverse
-        for i in np.flatnonzero(~here):
-            other = self._stores[parts[i]][rows[i]][self.partitions[parts[i]].inverse]
-            if not (ids[i][inverse] == other).all():
+        for row, other, store_row in zip(ids, parts.tolist(), rows.tolist()):
+            if not np.array_equal(row[inverse], self._stores[other][store_row][self.partitions[other].inverse]):
                 raise HashCollision
 
-    def _coarser_than(self, part: int) -> list[tuple[int, np.ndarray, np.ndarray]]:
-        """Partitions strictly coarser than ``part``, smallest first: (its number, blocks to pick, block of each block)."""
+    def bounds(self, nodes: list[int]) -> tuple[np.ndarray, np.ndarray]:
+        """The least and the greatest id of each node's column."""
+        low, high = np.empty(len(nodes), np.int64), np.empty(len(nodes), np.int64)
+        parts = np.array([self._part_of[n] for n in nodes], np.int64)
+        rows = np.array([self._row_of[n] for n in nodes], np.int64)
+        for part in np.unique(parts).tolist():
+            here = np.flatnonzero(parts == part)
+            step = max(1, _CHUNK // self.partitions[part].size)
+            for i in range(0, len(here), step):
+                some = here[i : i + step]
+                ids = self._stores[part][rows[some]]
+                low[some], high[some] = ids.min(axis=1), ids.max(axis=1)
+        return low, high
+
+    def _coarser_than(self, part: int) -> list[Coarser]:
+        """Partitions strictly coarser than ``part``, smallest first."""
         known = self._coarser.get(part)
         if known is None:
             fine = self.partitions[part]
@@ -178,17 +221,27 @@ class Columns:
                     continue
                 back = coarse.inverse[fine.first]
                 if (back[fine.inverse] == coarse.inverse).all():
-                    known.append((number, fine.inverse[coarse.first], back))
-            known.sort(key=lambda row: self.partitions[row[0]].size)
+                    known.append(self._relate(number, fine.inverse[coarse.first], back))
+            known.sort(key=lambda row: self.partitions[row.number].size)
             self._coarser[part] = known
         return known
+
+    def _relate(self, number: int, select: np.ndarray, back: np.ndarray) -> Coarser:
+        order = np.argsort(back, kind="stable")
+        pairs = np.flatnonzero(back[order[1:]] == back[order[:-1]])
+        pairs = pairs[:: max(1, len(pairs) // _PROBES)][:_PROBES]
+        return Coarser(number, select, back, order[pairs], order[pairs + 1])
 
     def _discover(self, part: int, ids: np.ndarray) -> bool:
         """Add a coarser partition that one of the columns is constant on; whether one was found."""
         fine = self.partitions[part]
         if fine.size < _MIN_SIZE or len(self.partitions) >= _MAX_PARTITIONS:
             return False
-        sampled = np.sort(ids[:, np.unique(fine.inverse[self._sample])], axis=1)
+        sample = self._samples.get(part)
+        if sample is None:
+            sample = self._samples[part] = np.unique(fine.inverse[self._sample])
+        sampled = ids[:, sample]
+        sampled.sort(axis=1)
         suspects = np.flatnonzero((sampled[:, 1:] == sampled[:, :-1]).any(axis=1))
         for i in suspects.tolist():
             _, first, inverse = np.unique(ids[i], return_index=True, return_inverse=True)

@@ -177,7 +177,8 @@ class Printer:
             inner = self.sum(atom.definition, depth + 1)
             return f"sqrt({inner})" if atom.kind is Kind.ROOT else f"({inner})"
         name = {Kind.MAXIMUM: "max", Kind.LATTICE: "maxmin"}.get(atom.kind, atom.name)
-        return f"{name}({', '.join(self.sum(v, depth + 1) for v in atom.args[:_SHOWN_TERMS])}{', ...' if len(atom.args) > _SHOWN_TERMS else ''})"
+        shown = [self.sum(v, depth + 1) for v in atom.args[:_SHOWN_TERMS]]
+        return f"{name}({', '.join(shown + ['...'] * (len(atom.args) > _SHOWN_TERMS))})"
 
     def _constant(self, ident: int) -> str:
         op, index, _, _ = self._arena.node(ident)

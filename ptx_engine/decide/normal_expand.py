@@ -108,7 +108,7 @@ class Expander:
         return found
 
     def _replace(self, a: int, group: Poly) -> Poly:
-        by_power = self._split(a, group)
+        by_power = self.by_power(a, group)
         atom = self.ring.atoms[a]
         if atom.kind is Kind.ROOT:
             return self._square_away(a, by_power)
@@ -117,7 +117,7 @@ class Expander:
         assert atom.definition is not None
         return self.horner(by_power, atom.definition)
 
-    def _split(self, a: int, group: Poly) -> PowerGroups:
+    def by_power(self, a: int, group: Poly) -> PowerGroups:
         """Group terms by their power of an atom, with the atom divided out."""
         ring = self.ring
         groups: PowerGroups = {}
@@ -194,7 +194,7 @@ class Expander:
             a = self._highest_canon(poly)
             if a < 0:
                 return poly, unit
-            by_power = self._split(a, poly)
+            by_power = self.by_power(a, poly)
             least = min(by_power)
             unit = self.ring.mul(unit, self.ring.atom_term(a, least))
             definition = self.ring.atoms[a].definition

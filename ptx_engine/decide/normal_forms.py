@@ -8,7 +8,7 @@ import random
 from gmpy2 import mpq
 
 from ptx_engine.decide.budget import BudgetSpent, Meter, Undecided
-from ptx_engine.decide.normal_content import split_unit
+from ptx_engine.decide.normal_content import divided, positive_content, split_unit
 from ptx_engine.decide.normal_expand import Expander
 from ptx_engine.decide.normal_ring import NO_EXP, ONE_TERM, Atom, Coef, Kind, Poly, PolyKey, Ring, Sign, add_into, small
 from ptx_engine.decide.normal_sign import poly_sign
@@ -34,6 +34,8 @@ class Forms:
         self.has_frozen = False
         self.log2e = self.ring.atom("log2e", Atom(Kind.CONSTANT, Sign.POSITIVE, name="log2e"))
         self.pi = self.ring.atom("pi", Atom(Kind.CONSTANT, Sign.POSITIVE, name="pi"))
+        #: signs assumed in a case split, by the key of the primitive polynomial
+        self.facts: dict[PolyKey, Sign] = {}
         self._products: dict[tuple[int, int], int] = {}
         self._uncompared: dict[str, list[int]] = {}
         self._samples: list[float] = []
@@ -125,6 +127,18 @@ class Forms:
         add_into(total, q, factor)
         return total
 
+    def sign(self, poly: Poly) -> Sign:
+        """The sign shown by the polynomial itself or assumed in the case at hand."""
+        shown = poly_sign(self.ring, poly)
+        if shown is Sign.POSITIVE or not self.facts or not poly:
+            return shown
+        return self.facts.get(self.key(self.scaled(poly)), shown)
+
+    def scaled(self, poly: Poly) -> Poly:
+        """A non-zero polynomial without its positive content: of coprime integers and without common positive factors."""
+        coef, unit = positive_content(self.ring, poly)
+        return divided(self.ring, poly, coef, unit)
+
     # --- arguments of functions -----------------------------------------------------------------
 
     def argument(self, poly: Poly) -> Poly:
@@ -149,15 +163,21 @@ class Forms:
         """The content of a polynomial, to intern by."""
         return frozenset(poly.items())
 
-    def application(self, name: str, args: tuple[Poly, ...], sign: Sign = Sign.UNKNOWN, **known: object) -> int:
+    def application(
+        self,
+        name: str,
+        args: tuple[Poly, ...],
+        sign: Sign = Sign.UNKNOWN,
+        *,
+        integer: bool = False,
+        low: Coef | None = None,
+        high: Coef | None = None,
+    ) -> int:
         """The atom of a function applied to normal forms: equal arguments give the same atom.
 
         Arguments that are too large to be made canonical are compared, by proof, with those that agree at a sample point.
         """
-        make = Atom(Kind.FUNCTION, sign, name=name, args=args)
-        make.integer = bool(known.get("integer", False))
-        make.low = known.get("low")  # type: ignore[assignment]
-        make.high = known.get("high")  # type: ignore[assignment]
+        make = Atom(Kind.FUNCTION, sign, name=name, args=args, integer=integer, low=low, high=high)
         return self.congruent(name, args, make)
 
     def congruent(self, name: str, args: tuple[Poly, ...], make: Atom) -> int:
@@ -188,6 +208,7 @@ class Forms:
                 if equal:
                     self.ring.alias(key, atom)
                     return atom
+        make.args = args
         atom = self.ring.atom(key, make)
         self._uncompared[name].append(atom)
         return atom
@@ -201,26 +222,29 @@ class Forms:
     def _sample(self, poly: Poly) -> float:
         for a in range(len(self._samples), len(self.ring.atoms)):
             self._samples.append(self._sample_atom(a))
-        return math.fsum(float(c) * self._sample_term(t) for t, c in poly.items())
+        return self._sample_sum(poly)
+
+    def _sample_sum(self, poly: Poly) -> float:
+        try:
+            return math.fsum(float(c) * self._sample_term(t) for t, c in poly.items())
+        except (OverflowError, ZeroDivisionError, ValueError):
+            return math.nan
 
     def _sample_atom(self, a: int) -> float:
         """Equal atoms have equal samples, since they are one atom; opaque ones are as good as free variables."""
         atom = self.ring.atoms[a]
         if atom.kind in (Kind.SUM, Kind.CANON) and atom.definition is not None:
-            return math.fsum(float(c) * self._sample_term(t) for t, c in atom.definition.items())
+            return self._sample_sum(atom.definition)
         if atom.kind is Kind.ROOT and atom.definition is not None:
             ((term, _),) = atom.definition.items()
-            return math.sqrt(abs(self._sample_term(term)))
+            return math.sqrt(abs(self._sample_sum({term: 1})))
         return self._random.uniform(0.5, 1.5)
 
     def _sample_term(self, term: int) -> float:
         value = 1.0
-        try:
-            for a, k in self.ring.powers[term]:
-                value *= self._samples[a] ** k
-            h = self.ring.exps[self.ring.exponent[term]]
-            if h:
-                value *= 2.0 ** min(500.0, math.fsum(float(c) * self._sample_term(t) for t, c in h.items()))
-        except (OverflowError, ZeroDivisionError):
-            return math.nan
+        for a, k in self.ring.powers[term]:
+            value *= self._samples[a] ** k
+        h = self.ring.exps[self.ring.exponent[term]]
+        if h:
+            value *= 2.0 ** min(500.0, math.fsum(float(c) * self._sample_term(t) for t, c in h.items()))
         return value

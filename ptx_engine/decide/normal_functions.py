@@ -14,7 +14,7 @@ from gmpy2 import mpq
 from ptx_engine.decide.budget import Undecided
 from ptx_engine.decide.normal_content import split_unit
 from ptx_engine.decide.normal_forms import Forms
-from ptx_engine.decide.normal_order import Maxima
+from ptx_engine.decide.normal_lattice import Lattice
 from ptx_engine.decide.normal_ring import ONE_TERM, Atom, Coef, Kind, Poly, Sign, add_into, small
 from ptx_engine.decide.normal_sign import integral, poly_range, poly_sign, term_sign
 
@@ -36,10 +36,10 @@ def _negate(poly: Poly) -> Poly:
 class Functions:
     """Applies operators to normal forms of one ``Forms``."""
 
-    def __init__(self, forms: Forms, maxima: Maxima) -> None:
+    def __init__(self, forms: Forms, lattice: Lattice) -> None:
         self.forms = forms
         self.ring = forms.ring
-        self.maxima = maxima
+        self.lattice = lattice
         self.note: Note = lambda what, term: None
 
     # --- division -------------------------------------------------------------------------------
@@ -101,14 +101,14 @@ class Functions:
 
     def log2(self, p: Poly) -> Poly:
         """log2 p: the exponential unit, constants and factors shown to be positive come out."""
-        sign = poly_sign(self.ring, p)
+        sign = self.forms.sign(p)
         p = self.forms.argument(p)
         if not p:
             raise Undecided("logarithm of zero")
         numerator, unit = self.forms.expander.clear(p)
         coef, inner, primitive = split_unit(self.ring, numerator)
         unit = self.ring.mul(unit, inner)
-        if Sign.POSITIVE not in (sign, poly_sign(self.ring, p)):
+        if Sign.POSITIVE not in (sign, self.forms.sign(p)):
             self.note(LOGARITHM, self._as_term(p))
         result: Poly = dict(self.ring.exps[self.ring.exponent[unit]])
         rest: list[tuple[int, int]] = []
@@ -164,19 +164,26 @@ class Functions:
         if not p:
             return {}
         sign = poly_sign(self.ring, p)
-        if sign is Sign.UNKNOWN:
+        if self.forms.sign(p) is Sign.UNKNOWN:
             self.note(RADICAND, self._as_term(p))
+        outside: Poly = {ONE_TERM: 1}
+        if len(p) == 1:  # squares of sums are still visible before the radicand is multiplied out
+            ((term, coef),) = p.items()
+            outside = self._outer_root(term)
+            p = {self.ring.term(tuple(self._odd_powers(term)), self.ring.exponent[term]): coef}
         p, canonical = self.forms.try_argument(p)
         if not canonical:  # no factor may be taken out: the other side's spelling could show another one
-            return self._root_atom({self._single(p): 1}, sign)
-        if not p:
-            return {}
+            return self.forms.product(outside, self._root_atom({self._single(p): 1}, sign))
+        return self.forms.product(outside, self._canonical_root(p, sign)) if p else {}
+
+    def _canonical_root(self, p: Poly, sign: Sign) -> Poly:
         term, coef = self.forms.abbreviate(p)
         if coef < 0 and not self.ring.powers[term]:
             raise Undecided("square root of a negative constant")
         outer, square_free = _square_part(abs(coef))
         half = self.ring.exp_scale(self.ring.exponent[term], mpq(1, 2))
-        result = self._outer_root(term, outer, half)
+        result = self.forms.expander.expand({self.ring.term((), half): outer})
+        result = self.forms.product(result, self._outer_root(term))
         radicands: list[Poly] = [{ONE_TERM: square_free}]
         radicands += [{t: 1} for t in self._rest(term)] if coef > 0 else [{self._rest_of_negative(term): -1}]
         for radicand in radicands:
@@ -184,19 +191,24 @@ class Functions:
                 result = self.forms.product(result, self._root_atom(radicand, sign))
         return result
 
-    def _outer_root(self, term: int, outer: Coef, half: int) -> Poly:
+    def _outer_root(self, term: int) -> Poly:
         """What comes out of the root: sqrt(a^2k) = |a|^k, which is a^k where a is shown non-negative."""
-        result: Poly = self.forms.expander.expand({self.ring.term((), half): outer})
+        result: Poly = {ONE_TERM: 1}
+        unsigned: list[tuple[int, int]] = []
         for a, k in self.ring.powers[term]:
-            count = abs(k) // 2
+            count = abs(k) // 2 if k > 0 else -(abs(k) // 2)
             if not count or self.ring.atoms[a].kind is Kind.INDICATOR:
                 continue
-            base: Poly = {self.ring.atom_term(a): 1}
             if self.ring.atoms[a].sign is Sign.UNKNOWN:
-                base = self.absolute(base)
-            factor = self.power(base, count)
-            result = self.divide(result, factor) if k < 0 else self.forms.product(result, factor)
+                unsigned.append((a, count))
+            else:
+                result = self.forms.product(result, self._atom_power(a, count))
+        if unsigned:
+            result = self.forms.product(result, self.absolute({self.ring.term(tuple(unsigned)): 1}))
         return result
+
+    def _atom_power(self, a: int, count: int) -> Poly:
+        return {self.ring.atom_term(a, count): 1}
 
     def _odd_powers(self, term: int) -> list[tuple[int, int]]:
         atoms = self.ring.atoms
@@ -238,7 +250,7 @@ class Functions:
     def absolute(self, p: Poly) -> Poly:
         """|p| = max(p, -p)."""
         p = self.forms.argument(p)
-        return self.maxima.of(frozenset((self.maxima.intern(p), self.maxima.intern(_negate(p)))))
+        return self.lattice.value(self.lattice.join("max", [self.lattice.argument(p), self.lattice.argument(_negate(p))]))
 
     def pow(self, p: Poly, q: Poly) -> Poly:
         """p^q: integer and half-integer powers; otherwise 2^(q log2 p) where p is shown positive, else opaque."""
@@ -247,7 +259,7 @@ class Functions:
             twice = 2 * q.get(ONE_TERM, 0)
             if twice == int(twice) and abs(twice) <= 64:
                 return self.power(p, int(twice) // 2) if twice % 2 == 0 else self.power(self.sqrt(p), int(twice))
-        if poly_sign(self.ring, p) is Sign.POSITIVE:
+        if self.forms.sign(p) is Sign.POSITIVE:
             return self.exp2(self.forms.product(q, self.log2(p)))
         return self.opaque("pow", (p, q))
 
@@ -279,9 +291,9 @@ class Functions:
     def _bounded(self, name: str, p: Poly) -> int:
         return self.forms.application(name, (p,), low=-1, high=1)
 
-    def opaque(self, name: str, args: tuple[Poly, ...], **known: object) -> Poly:
+    def opaque(self, name: str, args: tuple[Poly, ...], integer: bool = False) -> Poly:
         """A function known only to be equal on equal arguments."""
-        return {self.ring.atom_term(self.forms.application(name, args, **known)): 1}  # type: ignore[arg-type]
+        return {self.ring.atom_term(self.forms.application(name, args, integer=integer)): 1}
 
     def floor(self, p: Poly) -> Poly:
         """floor p: integer terms come out."""

@@ -9,9 +9,9 @@ from __future__ import annotations
 from gmpy2 import mpq
 
 from ptx_engine.decide.normal_forms import Forms
-from ptx_engine.decide.normal_functions import DENOMINATOR, Functions, is_constant
-from ptx_engine.decide.normal_ring import ONE_TERM, Coef, Kind, Poly, Sign, add_into
-from ptx_engine.decide.normal_sign import integral, poly_range, poly_sign
+from ptx_engine.decide.normal_functions import Functions, is_constant
+from ptx_engine.decide.normal_ring import ONE_TERM, Coef, Poly, Sign, add_into
+from ptx_engine.decide.normal_sign import integral, poly_range
 from ptx_engine.terms.ops import Op
 
 
@@ -28,7 +28,7 @@ class Integers:
         low, high = (-(1 << bits - 1), (1 << bits - 1) - 1) if signed else (0, (1 << bits) - 1)
         p = self.forms.argument(p)
         if not integral(self.forms.ring, p):
-            return self.functions.opaque(f"wrap{width}", (p,), low=low, high=high)
+            return self._bounded(f"wrap{width}", p, low, high)
         p = self._modulo(p, bits)
         if _within(poly_range(self.forms.ring, p), low, high):
             return p
@@ -64,7 +64,11 @@ class Integers:
         known = poly_range(self.forms.ring, p)
         if low_bit == 0 and integral(self.forms.ring, p) and _within(known, 0, (1 << width) - 1):
             return p
-        return self.functions.opaque(f"field{low_bit}.{width}", (p,), sign=Sign.NONNEGATIVE, integer=True, low=0, high=(1 << width) - 1)
+        return self._bounded(f"field{low_bit}.{width}", p, 0, (1 << width) - 1)
+
+    def _bounded(self, name: str, p: Poly, low: int, high: int) -> Poly:
+        sign = Sign.NONNEGATIVE if low >= 0 else Sign.UNKNOWN
+        return {self.forms.ring.atom_term(self.forms.application(name, (p,), sign, integer=True, low=low, high=high)): 1}
 
     def floordiv(self, p: Poly, q: Poly) -> Poly:
         """floor(p / q)."""
@@ -73,7 +77,7 @@ class Integers:
     def truncdiv(self, p: Poly, q: Poly) -> Poly:
         """p / q towards zero: the floor where both are shown to be non-negative."""
         p, q = self.forms.argument(p), self.forms.argument(q)
-        if all(poly_sign(self.forms.ring, v) is not Sign.UNKNOWN for v in (p, q)):
+        if all(self.forms.sign(v) is not Sign.UNKNOWN for v in (p, q)):
             return self.floordiv(p, q)
         return self.functions.rounded("trunc", self.functions.divide(p, q))
 
@@ -103,6 +107,3 @@ class Integers:
 
 def _within(known: tuple[Coef | None, Coef | None], low: int, high: int) -> bool:
     return known[0] is not None and known[1] is not None and low <= known[0] and known[1] <= high
-
-
-__all__ = ["DENOMINATOR", "Integers", "Kind"]

@@ -7,15 +7,49 @@ argument) only meet in assignments that respect the order. Sorting networks, top
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ptx_engine.decide.normal_content import divided
 from ptx_engine.decide.normal_forms import Forms
 from ptx_engine.decide.normal_order import Maxima, is_nonnegative
-from ptx_engine.decide.normal_ring import Atom, Kind, Poly, Sign, add_into
+from ptx_engine.decide.normal_ring import Atom, Coef, Kind, Poly, Sign
+from ptx_engine.decide.normal_sign import poly_sign
 
 _MAX_ARGUMENTS = 16
+_MAX_OPENED = 16  # longer arguments are not searched for maxima
 _MAX_ORDERED = 12  # among more arguments no order is looked for
+
+_ORDERED = (Kind.MAXIMUM, Kind.LATTICE)
 
 #: a formula: ("gen", argument number), ("max" | "min", formula numbers)
 Formula = tuple[str, "int | frozenset[int]"]
+
+
+@dataclass(frozen=True, slots=True)
+class Affine:
+    """x -> shift + coef * unit * x with a positive factor."""
+
+    forms: Forms
+    shift: Poly
+    coef: Coef
+    unit: int
+
+    def apply(self, poly: Poly) -> Poly:
+        return self.forms.add(self.shift, self.forms.ring.times_term(poly, self.unit), self.coef)
+
+    def invert(self, poly: Poly) -> Poly:
+        return divided(self.forms.ring, self.forms.add(poly, self.shift, -1), self.coef, self.unit)
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A truth table over the arguments that matter, and the map from its value to the formula's; or a pure value."""
+
+    members: tuple[int, ...]
+    table: int
+    affine: Affine
+    pure: Poly | None
 
 
 class Lattice:
@@ -28,12 +62,69 @@ class Lattice:
         self._ids: dict[Formula, int] = {}
         self._pure: list[dict[str, frozenset[int]]] = []  # per formula: the set it is the max (min) of, if it is pure
         self._values: dict[int, Poly] = {}
+        #: per lattice atom a formula it is the value of, and the map from the formula's arguments to the atom's
+        self._sources: dict[int, tuple[int, Affine]] = {}
 
     def argument(self, poly: Poly) -> int:
-        """The formula of one argument in canonical form."""
+        """The formula of one argument in canonical form; an affine function of a maximum is the max or min of the affine
+        functions of its arguments: c + s*max(a, b) = max(c + s*a, c + s*b) for s > 0, the min for s < 0."""
+        term = self._inner(poly)
+        if term is None:
+            return self._generator(poly)
+        ring = self.forms.ring
+        atom = next(a for a, k in ring.powers[term] if ring.atoms[a].kind in _ORDERED)
+        rest = {t: c for t, c in poly.items() if t != term}
+        unit, coef = ring.mul(term, ring.atom_term(atom, -1)), poly[term]
+        self.forms.meter.spend(len(ring.atoms[atom].args))
+        return self._mapped(atom, lambda value: self.forms.add(rest, ring.times_term(value, unit), coef), coef < 0)
+
+    def _generator(self, poly: Poly) -> int:
         number = self.maxima.intern(poly)
         members = frozenset((number,))
         return self._intern(("gen", number), {"max": members, "min": members})
+
+    def _inner(self, poly: Poly) -> int | None:
+        """The term of an argument that is a positive unit times a maximum, if the arguments it opens into are few."""
+        if len(poly) > _MAX_OPENED:
+            return None
+        ring = self.forms.ring
+        found, opened = None, 1
+        for t, c in poly.items():
+            ordered = [a for a, _ in ring.powers[t] if ring.atoms[a].kind in _ORDERED]
+            if not ordered:
+                continue
+            others = (ring.atoms[a].sign is Sign.POSITIVE or k % 2 == 0 for a, k in ring.powers[t] if a != ordered[0])
+            if len(ordered) > 1 or (ordered[0], 1) not in ring.powers[t] or not all(others):
+                continue
+            size = len(ring.atoms[ordered[0]].args)
+            plain = c > 0 and ring.atoms[ordered[0]].kind is Kind.MAXIMUM and found is None
+            opened *= 1 if plain and len(poly) <= 2 else size
+            found = t
+        return found if opened <= _MAX_ARGUMENTS else None
+
+    def _mapped(self, atom: int, affine: Callable[[Poly], Poly], reverse: bool) -> int:
+        """The formula of an affine image of a maximum or lattice atom; ``reverse`` swaps max and min."""
+        swap = {"max": "min", "min": "max"} if reverse else {"max": "max", "min": "min"}
+        details = self.forms.ring.atoms[atom]
+        if details.kind is Kind.MAXIMUM:
+            return self.join(swap["max"], [self.argument(affine(v)) for v in details.args])
+        formula, undo = self._sources[atom]
+        done: dict[int, int] = {}
+        stack = [formula]
+        while stack:
+            f = stack[-1]
+            kind, inner = self._formulas[f]
+            if f in done:
+                stack.pop()
+            elif isinstance(inner, int):
+                done[f] = self.argument(affine(undo.invert(self.maxima.value(inner))))
+            elif kind.startswith("pure "):
+                done[f] = self.join(swap[kind[5:]], [self.argument(affine(undo.invert(self.maxima.value(m)))) for m in sorted(inner)])
+            elif missing := [g for g in sorted(inner) if g not in done]:
+                stack.extend(missing)
+            else:
+                done[f] = self.join(swap[kind], [done[g] for g in sorted(inner)])
+        return done[formula]
 
     def join(self, name: str, parts: list[int]) -> int:
         """The formula of the max or min (``name``) of formulas."""
@@ -108,7 +199,21 @@ class Lattice:
     # --- truth tables ---------------------------------------------------------------------------
 
     def _by_table(self, formula: int, members: list[int]) -> Poly:
-        ring = self.forms.ring
+        """The value by truth table: of the formula or of its dual over the negated arguments, f(a) = -dual(-a), whichever
+        comes first among the two spellings."""
+        plain = self._tabulate(formula, members, "max")
+        if plain.pure is not None:
+            return plain.pure
+        negated = [self.maxima.intern(_negate(self.maxima.value(m))) for m in members]
+        dual = self._tabulate(formula, negated, "min")
+        if dual.pure is not None:
+            return _negate(dual.pure)
+        if (plain.members, plain.table) <= (dual.members, dual.table):
+            return self._lattice_atom(formula, plain)
+        return _negate(self._lattice_atom(self._dual(formula), dual))
+
+    def _tabulate(self, formula: int, members: list[int], join: str) -> Table:
+        """The table of a formula over ``members`` in place of its sorted arguments; ``join`` is what its max is read as."""
         scaled, shift, coef, unit = self.maxima.normalised(members)
         ordered = sorted(scaled)
         columns = _columns(len(ordered))
@@ -117,25 +222,47 @@ class Lattice:
         allowed = (1 << (1 << len(ordered))) - 1
         for i, j in below:
             allowed &= ~(columns[i] & ~columns[j])
-        table = self._evaluate(formula, {m: columns[place[s]] for m, s in zip(members, scaled)}) & allowed
-        inner = self._of_table(table, allowed, ordered, columns, below)
-        result = dict(shift)
-        add_into(result, ring.times_term(inner, unit, coef))
-        return result
-
-    def _of_table(self, table: int, allowed: int, members: list[int], columns: list[int], below: list[tuple[int, int]]) -> Poly:
-        used = [i for i in range(len(members)) if self._matters(table, allowed, i)]
+        assignment = {m: columns[place[s]] for m, s in zip(sorted(self._arguments(formula)), scaled)}
+        table = self._evaluate(formula, assignment, join) & allowed
+        used = [i for i in range(len(ordered)) if self._matters(table, allowed, i)]
+        affine = Affine(self.forms, shift, coef, unit)
         for name in ("max", "min"):
             if _combine(name, [columns[i] for i in used], allowed) == table:
-                chosen = frozenset(members[i] for i in used)
-                return self.maxima.of(chosen) if name == "max" else self._minimum(chosen)
-        short = _restrict(table, len(members), used, below)
-        values = tuple(self.maxima.value(members[i]) for i in used)
-        sign = Sign.NONNEGATIVE if all(is_nonnegative(self.forms, v) for v in values) else Sign.UNKNOWN
-        key = ("lattice", tuple(members[i] for i in used), short)
-        return {self.forms.ring.atom_term(self.forms.ring.atom(key, Atom(Kind.LATTICE, sign, args=values, table=short))): 1}
+                chosen = frozenset(ordered[i] for i in used)
+                return Table((), 0, affine, affine.apply(self.maxima.of(chosen) if name == "max" else self._minimum(chosen)))
+        short = _restrict(table, len(ordered), used, below)
+        return Table(tuple(ordered[i] for i in used), short, affine, None)
 
-    def _evaluate(self, formula: int, assignment: dict[int, int]) -> int:
+    def _lattice_atom(self, formula: int, form: Table) -> Poly:
+        values = tuple(self.maxima.value(m) for m in form.members)
+        sign = Sign.UNKNOWN if any(poly_sign(self.forms.ring, v) is Sign.UNKNOWN for v in values) else Sign.NONNEGATIVE
+        make = Atom(Kind.LATTICE, sign, args=values, table=form.table)
+        atom = self.forms.ring.atom(("lattice", form.members, form.table), make)
+        self._sources.setdefault(atom, (formula, form.affine))
+        return form.affine.apply({self.forms.ring.atom_term(atom): 1})
+
+    def _dual(self, formula: int) -> int:
+        """The formula over the negated arguments with max and min exchanged."""
+        swap = {"max": "min", "min": "max"}
+        done: dict[int, int] = {}
+        stack = [formula]
+        while stack:
+            f = stack[-1]
+            kind, inner = self._formulas[f]
+            if f in done:
+                stack.pop()
+            elif isinstance(inner, int):
+                done[f] = self._generator(_negate(self.maxima.value(inner)))
+            elif kind.startswith("pure "):
+                done[f] = self.join(swap[kind[5:]], [self._generator(_negate(self.maxima.value(m))) for m in sorted(inner)])
+            elif missing := [g for g in sorted(inner) if g not in done]:
+                stack.extend(missing)
+            else:
+                done[f] = self.join(swap[kind], [done[g] for g in sorted(inner)])
+        return done[formula]
+
+    def _evaluate(self, formula: int, assignment: dict[int, int], join: str) -> int:
+        names = {"max": join, "min": "min" if join == "max" else "max"}
         done: dict[int, int] = {}
         stack = [formula]
         while stack:
@@ -146,7 +273,7 @@ class Lattice:
             pure = self._pure[f]
             if pure:
                 name, members = next(iter(pure.items()))
-                done[f] = _combine(name, [assignment[m] for m in members])
+                done[f] = _combine(names[name], [assignment[m] for m in members])
                 continue
             name, inner = self._formulas[f]
             assert isinstance(inner, frozenset)
@@ -155,7 +282,7 @@ class Lattice:
                 stack.extend(missing)
                 continue
             self.forms.meter.spend(len(inner) * max(1, len(assignment) ** 2 // 16))
-            done[f] = _combine(name, [done[g] for g in inner])
+            done[f] = _combine(names[name], [done[g] for g in inner])
         return done[formula]
 
     def _order(self, members: list[int]) -> list[tuple[int, int]]:

@@ -13,9 +13,9 @@ from math import gcd
 
 from gmpy2 import mpq
 
-from ptx_engine.decide.normal_content import rational_content
+from ptx_engine.decide.normal_content import divided, positive_content
 from ptx_engine.decide.normal_forms import Forms
-from ptx_engine.decide.normal_ring import NO_EXP, ONE_TERM, Atom, Coef, Kind, Poly, PolyKey, Sign, add_into, small
+from ptx_engine.decide.normal_ring import ONE_TERM, Atom, Coef, Kind, Poly, PolyKey, Sign, add_into, small
 from ptx_engine.decide.normal_sign import poly_range, poly_sign
 
 _DOMINATION_LIMIT = 12  # maxima of at most so many arguments are searched for dominated ones
@@ -23,31 +23,7 @@ _DOMINATION_LIMIT = 12  # maxima of at most so many arguments are searched for d
 
 def is_nonnegative(forms: Forms, poly: Poly) -> bool:
     """Whether a value is shown to be >= 0."""
-    return poly_sign(forms.ring, poly) is not Sign.UNKNOWN
-
-
-def positive_scale(forms: Forms, poly: Poly) -> tuple[Coef, int]:
-    """(c, unit), both positive, with poly / (c * unit) of coprime integer coefficients and without positive common factors."""
-    ring = forms.ring
-    terms = iter(poly)
-    common = dict(ring.powers[next(terms)])
-    for t in terms:
-        if not common:
-            break
-        here = dict(ring.powers[t])
-        common = {a: k for a, k in common.items() if here.get(a) == k}
-    powers = tuple(sorted((a, k) for a, k in common.items() if ring.atoms[a].sign is Sign.POSITIVE or (k < 0 and k % 2 == 0)))
-    exps = {ring.exponent[t] for t in poly}
-    return rational_content(poly), ring.term(powers, exps.pop() if len(exps) == 1 else NO_EXP)
-
-
-def divide(forms: Forms, poly: Poly, coef: Coef, unit: int) -> Poly:
-    """poly / (coef * unit)."""
-    if coef == 1 and unit == ONE_TERM:
-        return poly
-    scaled = forms.ring.times_term(poly, forms.ring.power(unit, -1))
-    inverse = 1 / mpq(coef)
-    return {t: small(c * inverse) for t, c in scaled.items()}
+    return forms.sign(poly) is not Sign.UNKNOWN
 
 
 class Maxima:
@@ -69,7 +45,7 @@ class Maxima:
         if found is None:
             found = self._ids[key] = len(self._values)
             self._values.append(poly)
-            scale = positive_scale(self.forms, poly) if poly else (1, ONE_TERM)
+            scale = positive_content(self.forms.ring, poly, strictly=False) if poly else (1, ONE_TERM)
             self._scales.append(scale)
             self._primitive.append(-1)
             if any(c < 0 for c in poly.values()):
@@ -161,7 +137,7 @@ class Maxima:
         whole = self._scales[m] == (coef, unit)
         if whole and self._primitive[m] >= 0:
             return self._primitive[m]
-        number = self.intern(divide(self.forms, self._values[m], coef, unit))
+        number = self.intern(divided(self.forms.ring, self._values[m], coef, unit))
         if whole:
             self._primitive[m] = number
         return number
@@ -180,7 +156,7 @@ class Maxima:
         ring = self.forms.ring
         if len(values) > _DOMINATION_LIMIT:
             return (Sign.NONNEGATIVE if {} in values else Sign.UNKNOWN), None, None
-        signs = {poly_sign(ring, v) for v in values}
+        signs = {poly_sign(ring, v) for v in values}  # not what is assumed: atoms outlive a case
         sign = next((s for s in (Sign.POSITIVE, Sign.NONNEGATIVE) if s in signs), Sign.UNKNOWN)
         ranges = [poly_range(ring, v) for v in values]
         lows = [low for low, _ in ranges if low is not None]
@@ -204,7 +180,7 @@ def _common(contents: set[Coef]) -> Coef:
 def positive(forms: Forms, poly: Poly) -> Poly:
     """The 0/1 value of poly > 0."""
     poly = forms.argument(poly)
-    sign, negated = poly_sign(forms.ring, poly), poly_sign(forms.ring, {t: -c for t, c in poly.items()})
+    sign, negated = forms.sign(poly), forms.sign({t: -c for t, c in poly.items()})
     if sign is Sign.POSITIVE:
         return {ONE_TERM: 1}
     if negated is not Sign.UNKNOWN:
@@ -224,16 +200,18 @@ def zero(forms: Forms, poly: Poly) -> Poly:
     poly = forms.argument(poly)
     if not poly:
         return {ONE_TERM: 1}
-    if Sign.POSITIVE in (poly_sign(forms.ring, poly), poly_sign(forms.ring, {t: -c for t, c in poly.items()})):
+    signs = forms.sign(poly), forms.sign({t: -c for t, c in poly.items()})
+    if Sign.POSITIVE in signs:
         return {}
+    if Sign.UNKNOWN not in signs:
+        return {ONE_TERM: 1}
     oriented, _ = _oriented(forms, poly)
     return _indicator(forms, "zero", oriented)
 
 
 def _oriented(forms: Forms, poly: Poly) -> tuple[Poly, bool]:
     """The polynomial without its positive scale and with a positive last coefficient; whether the sign was turned."""
-    coef, unit = positive_scale(forms, poly)
-    poly = divide(forms, poly, coef, unit)
+    poly = forms.scaled(poly)
     if poly[max(poly)] < 0:
         return {t: -c for t, c in poly.items()}, True
     return poly, False
@@ -242,66 +220,3 @@ def _oriented(forms: Forms, poly: Poly) -> tuple[Poly, bool]:
 def _indicator(forms: Forms, name: str, poly: Poly) -> Poly:
     make = Atom(Kind.INDICATOR, Sign.NONNEGATIVE, poly, name=name, integer=True, low=0, high=1)
     return {forms.ring.atom_term(forms.ring.atom((name, forms.key(poly)), make)): 1}
-
-
-def select(forms: Forms, maxima: Maxima, condition: Poly, a: Poly, b: Poly) -> Poly:
-    """condition ? a : b. A selection by the sign of p between values that differ by a multiple of p is a maximum."""
-    difference = forms.add(a, b, -1)
-    if not difference or not condition:
-        return b
-    if condition == {ONE_TERM: 1}:
-        return a
-    as_maximum = _maximum_of(forms, maxima, condition, difference)
-    result = dict(b)
-    add_into(result, as_maximum if as_maximum is not None else forms.product(condition, difference))
-    return result
-
-
-def _maximum_of(forms: Forms, maxima: Maxima, condition: Poly, difference: Poly) -> Poly | None:
-    """``condition * difference`` as a multiple of max(p, 0) or max(-p, 0), where the condition is the sign of p."""
-    ring = forms.ring
-    plain = [t for t in condition if len(ring.powers[t]) == 1 and ring.exponent[t] == NO_EXP]
-    indicators = [ring.atoms[ring.powers[t][0][0]] for t in plain]
-    if not indicators or len(indicators) + (ONE_TERM in condition) != len(condition):
-        return None
-    signs = [a for a in indicators if a.kind is Kind.INDICATOR and a.name == "positive"]
-    if len(signs) != 1 or any(a.kind is not Kind.INDICATOR or a.definition != signs[0].definition for a in indicators):
-        return None
-    p = signs[0].definition
-    assert p is not None
-    factor = quotient(forms, forms.argument(difference), p)
-    if factor is None:
-        return None
-    # at p = 0 the product vanishes, so the coefficient of p == 0 is immaterial
-    relu = maxima.of(frozenset((maxima.intern(p), maxima.intern({}))))
-    outside = condition.get(ONE_TERM, 0)  # the condition's value where p < 0
-    inside = outside + condition[ring.atom_term(ring.find(("positive", forms.key(p))) or 0)]
-    result: Poly = {}
-    add_into(result, forms.product(factor, relu), inside - outside)
-    add_into(result, forms.product(factor, p), outside)
-    return result
-
-
-def quotient(forms: Forms, poly: Poly, p: Poly) -> Poly | None:
-    """q with poly = q * p for a single term q, or None."""
-    ring = forms.ring
-    if len(poly) != len(p):
-        return None
-    if len(p) == 1:
-        ((s, c),), ((t, d),) = poly.items(), p.items()
-        q = ring.mul(s, ring.power(t, -1))
-        return {q: small(mpq(c) / d)} if _divides(forms, q, p) else None
-    top, leading = max(poly), max(p)
-    for t in (leading, *p):
-        coef = small(mpq(poly[top]) / p[t])
-        q = ring.mul(top, ring.power(t, -1))
-        if _divides(forms, q, p) and ring.times_term(p, q, coef) == poly:
-            return {q: coef}
-    return None
-
-
-def _divides(forms: Forms, q: int, p: Poly) -> bool:
-    """Whether q divides by nothing that is zero with p: q * p at p = 0 is then zero, not undefined."""
-    ring = forms.ring
-    below = {a for a, k in ring.powers[q] if k < 0}
-    return not below or not any(a in below and k > 0 for t in p for a, k in ring.powers[t])

@@ -63,9 +63,9 @@ def term_range(ring: Ring, term: int) -> tuple[Coef | None, Coef | None]:
         below, above = _atom_range(ring, a)
         if k < 0 or below is None or above is None:
             return (0 if term_sign(ring, term) is not Sign.UNKNOWN else None), None
-        corners = (below**k, above**k)
-        least = 0 if k % 2 == 0 and below < 0 < above else min(corners)
-        corners = (low * least, low * max(corners), high * least, high * max(corners))
+        ends = (below**k, above**k)
+        least = 0 if k % 2 == 0 and below < 0 < above else min(ends)
+        corners = (low * least, low * max(ends), high * least, high * max(ends))
         low, high = min(corners), max(corners)
     return low, high
 

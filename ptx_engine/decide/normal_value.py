@@ -6,15 +6,17 @@ product are all collected into one sum, whatever their shape. Everything used mo
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ptx_engine.decide.budget import Meter, Undecided
+from ptx_engine.decide.budget import Undecided
 from ptx_engine.decide.normal_forms import SMALL_SUM, Forms
 from ptx_engine.decide.normal_functions import Functions
 from ptx_engine.decide.normal_integers import Integers
 from ptx_engine.decide.normal_lattice import Lattice
-from ptx_engine.decide.normal_order import Maxima, positive, select, zero
+from ptx_engine.decide.normal_order import Maxima, positive, zero
 from ptx_engine.decide.normal_ring import ONE_TERM, Coef, Kind, Poly, Sign, add_into
+from ptx_engine.decide.normal_select import select
 from ptx_engine.decide.walk import CONSTANTS, INPUT, Template
 from ptx_engine.terms.arena import Arena
 from ptx_engine.terms.ops import TABLE, Op
@@ -55,16 +57,15 @@ def _addends(op: int, args: tuple[int, ...]) -> tuple[int, ...]:
 class Evaluator:
     """Normal forms of the nodes of one template."""
 
-    def __init__(self, arena: Arena, template: Template, leaves: dict[int, Leaf], meter: Meter, freeze: bool) -> None:
+    def __init__(self, arena: Arena, template: Template, leaves: dict[int, Leaf], forms: Forms) -> None:
         self.arena = arena
         self.template = template
         self.leaves = leaves
-        self.forms = Forms(meter, freeze)
+        self.forms = forms
         maxima = Maxima(self.forms)
-        self.functions = Functions(self.forms, maxima)
-        self.integers = Integers(self.forms, self.functions)
         self.lattice = Lattice(self.forms, maxima)
-        self.maxima = maxima
+        self.functions = Functions(self.forms, self.lattice)
+        self.integers = Integers(self.forms, self.functions)
         self.functions.note = self._note
         self.values: dict[int, Poly] = {}
         self.failed: dict[int, Undecided] = {}
@@ -98,10 +99,10 @@ class Evaluator:
                 marks[n] = 2
         return marks
 
-    def run(self) -> None:
-        """Evaluate all roots; a node that has no form is in ``failed`` with its reason, as are those that need it."""
+    def run(self, roots: Sequence[int]) -> None:
+        """Evaluate roots; a node that has no form is in ``failed`` with its reason, as are those that need it."""
         template = self.template
-        stack = list(template.roots)
+        stack = list(roots)
         entered = bytearray(len(template.ops))
         while stack:
             node = stack[-1]
@@ -248,7 +249,7 @@ class Evaluator:
             return self._compare(op, *args) if op in (Op.LT, Op.LE, Op.EQ, Op.NE) else self._logic(op, args)
         if op is Op.ITE:
             condition = self._condition(args[0])
-            return select(self.forms, self.maxima, condition, self.value(args[1]), self.value(args[2]))
+            return select(self.forms, self.lattice, condition, self.value(args[1]), self.value(args[2]))
         values = [self.value(child) for child in args[: TABLE[op].arity]]
         if op is Op.OPAQUE:
             name = self.arena.opaque_names[args[2]]

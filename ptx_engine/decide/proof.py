@@ -6,8 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ptx_engine.decide.budget import BudgetSpent, Meter, Undecided
+from ptx_engine.decide.budget import Meter, Undecided
+from ptx_engine.decide.normal_cases import equal_by_cases
 from ptx_engine.decide.normal_difference import Difference, Former, NormalForm, decidable, reachable
+from ptx_engine.decide.normal_forms import Forms
 from ptx_engine.decide.normal_ring import UNDECIDED_KINDS, Poly, Sign
 from ptx_engine.decide.normal_value import Evaluator, Leaf, operands
 from ptx_engine.decide.walk import CONSTANTS, INPUT, Template
@@ -35,35 +37,49 @@ def prove_template(arena: Arena, template: Template, pairs: list[tuple[int, int]
         for number, (i, j) in enumerate(pairs):
             if number not in proofs or proofs[number].outcome != "equal":
                 proofs[number] = attempt.prove(template.roots[i], template.roots[j])
-        if not attempt.evaluator.forms.has_frozen or all(p.outcome == "equal" for p in proofs.values()):
+        if not attempt.forms.has_frozen or all(p.outcome == "equal" for p in proofs.values()):
             break
     return [proofs[number] for number in range(len(pairs))]
 
 
 class _Attempt:
     def __init__(self, arena: Arena, template: Template, leaves: dict[int, Leaf], meter: Meter, freeze: bool) -> None:
+        self.arena = arena
         self.template = template
-        self.meter = meter
-        self.evaluator = Evaluator(arena, template, leaves, meter, freeze)
-        self.evaluator.run()
-        self.former = Former(arena, template, self.evaluator.forms.ring)
+        self.leaves = leaves
+        self.forms = Forms(meter, freeze)
+        self.evaluator = Evaluator(arena, template, leaves, self.forms)
+        self.evaluator.run(template.roots)
+        self.former = Former(arena, template, self.forms.ring)
 
     def prove(self, reference: int, candidate: int) -> Proof:
+        """The proof for two roots."""
         if reference == candidate:
             return Proof("equal")
         try:
             left, right = self.evaluator.value(reference), self.evaluator.value(candidate)
-            difference = self.evaluator.forms.add(right, left, -1)
-            remainder = self.evaluator.forms.expander.remainder(difference)
-            if not remainder:
+            remainder = self.forms.expander.remainder(self.forms.add(right, left, -1))
+            if not remainder or self._equal_by_cases(reference, candidate, remainder):
                 return Proof("equal", assumptions=self._assumptions(reference, candidate))
             return self._unequal(left, right, remainder)
         except Undecided as reason:
             return Proof("unknown", str(reason))
 
+    def _equal_by_cases(self, reference: int, candidate: int, remainder: Poly) -> bool:
+        if self.forms.freeze and self.forms.has_frozen:
+            return False  # the full attempt comes first
+
+        def remainder_in_case() -> Poly:
+            evaluator = Evaluator(self.arena, self.template, self.leaves, self.forms)
+            evaluator.run((reference, candidate))
+            difference = self.forms.add(evaluator.value(candidate), evaluator.value(reference), -1)
+            return self.forms.expander.remainder(difference)
+
+        return equal_by_cases(self.forms, remainder, remainder_in_case, len(self.template.ops))
+
     def _unequal(self, left: Poly, right: Poly, remainder: Poly) -> Proof:
-        ring = self.evaluator.forms.ring
-        expander = self.evaluator.forms.expander
+        ring = self.forms.ring
+        expander = self.forms.expander
         first, second = expander.expand(left), expander.expand(right)
         proof = Proof("different", "", self.former.form(first), self.former.form(second), self.former.difference(first, second))
         if not decidable(ring, remainder):
@@ -99,15 +115,16 @@ class _Attempt:
 
 def _leaves(arena: Arena, template: Template) -> dict[int, Leaf]:
     leaves: dict[int, Leaf] = {}
-    formats: dict[str, Leaf] = {}
+    formats = [_leaf_of_format(entry.fmt) for entry in arena.inputs]
     bases = np.array([entry.base for entry in arena.inputs], np.int64)
+    nodes = [node for node, op in enumerate(template.ops) if op == INPUT]
+    if nodes:
+        low, high = template.columns.bounds(nodes)
+        first, last = (np.searchsorted(bases, -1 - ids, side="right") - 1 for ids in (high, low))
+        for node, i, j in zip(nodes, first.tolist(), last.tolist()):
+            leaves[node] = formats[i] if all(formats[n] == formats[i] for n in range(i + 1, j + 1)) else _UNKNOWN
     for node, op in enumerate(template.ops):
-        if op == INPUT:
-            flat = -1 - template.columns.blocks(node).astype(np.int64)
-            which = np.unique(np.searchsorted(bases, flat, side="right") - 1)
-            fmt = {arena.inputs[w].fmt for w in which.tolist()}
-            leaves[node] = formats.setdefault(name := fmt.pop(), _leaf_of_format(name)) if len(fmt) == 1 else _UNKNOWN
-        elif op == CONSTANTS:
+        if op == CONSTANTS:
             leaves[node] = _leaf_of_constants(arena, template.columns.blocks(node))
     return leaves
 
@@ -132,6 +149,3 @@ def _leaf_of_constants(arena: Arena, ids: np.ndarray) -> Leaf:
     integer = all(c.is_rational and c.coef.denominator == 1 for c in consts)
     sign = Sign.POSITIVE if all(c.coef > 0 for c in consts) else Sign.UNKNOWN
     return Leaf(sign, integer, None, None)
-
-
-__all__ = ["BudgetSpent", "Proof", "prove_template"]

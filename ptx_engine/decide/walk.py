@@ -21,6 +21,7 @@ from ptx_engine.terms.ops import TABLE, Op
 INPUT, CONSTANTS = 250, 251
 _GATHER = 1 << 22  # record operands gathered at once
 _FEW_CONSTANTS = 4
+_CHAIN, _WIDE = 64, 256  # links of a chain taken at once, and the column length from which that pays
 _NEUTRAL = {Op.NSUM: ZERO, Op.NMAX: NEG_INF, Op.NMIN: POS_INF}
 
 
@@ -67,6 +68,9 @@ class Walker:
             self._extend()
             for number, members, ids in waves:
                 self._meter.spend(len(members))
+                new = [i for i, node in enumerate(members.tolist()) if self._ops[node] == INPUT]
+                if len(new) < len(members):  # the others were met in a chain
+                    members, ids = members[new], ids[new]
                 self._wave(number, members, ids)
             if self._labels:
                 _, labels = np.unique(np.stack(self._labels), axis=1, return_inverse=True)
@@ -80,18 +84,32 @@ class Walker:
         self._args.extend([()] * missing)
 
     def _wave(self, part: int, nodes: np.ndarray, ids: np.ndarray) -> None:
-        kind = np.where(ids < 0, INPUT, self._op[np.maximum(ids, 0)])
+        if not len(nodes):
+            return
+        leaf = ids[:, 0] < 0
+        if leaf.any():  # leaves are input columns throughout, or a difference
+            mixed = leaf & (ids.max(axis=1) >= 0)
+            for i in np.flatnonzero(mixed).tolist():
+                self._differ(part, np.where(ids[i] < 0, INPUT, self._op[np.maximum(ids[i], 0)]))
+            inner = np.flatnonzero(~leaf)
+            nodes, ids = nodes[inner], ids[inner]
+            if not len(nodes):
+                return
+        kind = self._op[ids]  # (a negative id reads a wrong row here, mended below)
         same = (kind == kind[:, :1]).all(axis=1)
-        for i in np.flatnonzero(~same).tolist():
-            self._differ(part, kind[i])
-        if not same.all():
+        if not same.all() or int(ids.min()) < 0:
+            kind = np.where(ids < 0, INPUT, kind)
+            same = (kind == kind[:, :1]).all(axis=1)
+            for i in np.flatnonzero(~same).tolist():
+                self._differ(part, kind[i])
             nodes, ids, kind = nodes[same], ids[same], kind[same]
-        first = kind[:, 0]
-        for code in np.unique(first).tolist():
-            if code == INPUT:
-                continue
-            here = first == code
-            self._expand(code, part, nodes[here], ids[here])
+        first = kind[:, 0].tolist()
+        for code in sorted(set(first)):
+            if len(set(first)) == 1:
+                self._expand(code, part, nodes, ids)
+            else:
+                here = np.flatnonzero(kind[:, 0] == code)
+                self._expand(code, part, nodes[here], ids[here])
 
     def _differ(self, part: int, block_labels: np.ndarray) -> None:
         self._labels.append(block_labels[self._columns.partitions[part].inverse].astype(np.int64))
@@ -121,8 +139,27 @@ class Walker:
                 self._ops[node] = CONSTANTS
                 self._generalised = True
 
+    def _unroll(self, op: Op, part: int, ids: np.ndarray) -> np.ndarray:
+        """The columns met by following a chain of one operator through its accumulating operand, at most a block of them:
+        a long chain of one column then costs a few steps a link instead of a wave."""
+        follow = self._c if op is Op.FMA else self._a
+        chain = []
+        for _ in range(_CHAIN):
+            ids = follow[ids]
+            if int(ids.min()) < CONST_CAP or not (self._op[ids] == op).all():
+                break
+            chain.append(ids)
+        return np.stack(chain) if chain else np.zeros((0, len(ids)), np.int32)
+
     def _operators(self, op: Op, part: int, nodes: np.ndarray, ids: np.ndarray) -> None:
         row = TABLE[op]
+        if op in (Op.FMA, Op.ADD) and len(nodes) == 1 and ids.shape[1] >= _WIDE:
+            chain = self._unroll(op, part, ids[0])
+            if len(chain):
+                links = self._columns.resolve(part, chain)
+                self._extend()
+                fresh = [i for i, node in enumerate(links.tolist()) if self._ops[node] == INPUT]
+                nodes, ids = np.concatenate([nodes, links[fresh]]), np.concatenate([ids, chain[fresh]])
         slots = {"b": self._b, "c": self._c}
         plain = [slots[name][ids] for name in row.plain]
         for values in plain:
