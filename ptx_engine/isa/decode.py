@@ -6,7 +6,7 @@ Immediates live in the register file after the registers, so that every source o
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -17,6 +17,9 @@ from ptx_engine.isa.registry import find
 from ptx_engine.isa.values import Value
 from ptx_engine.syntax.ast import FloatLit, Instruction, IntLit, Mem, Name, NameOffset, Not, Operand, Pair, Reg, Vec
 from ptx_engine.terms import Arena
+
+if TYPE_CHECKING:
+    from ptx_engine.isa.atomic import AtomicOp
 
 Step = Callable[[Group], None]
 Address = Callable[[list[Value]], "int | np.ndarray"]
@@ -44,10 +47,7 @@ class MemoryOps(Protocol):
         self, g: Group, shared: "int | np.ndarray", source: "int | np.ndarray", size: int, source_size: Value, instruction: int
     ) -> None: ...
 
-    def atomic(
-        self, g: Group, space: str, address: "int | np.ndarray", op: str, kind: str, operands: list[Value], scope: str, order: str, instruction: int,
-        wants_result: bool,
-    ) -> Value: ...  # fmt: skip
+    def atomic(self, g: Group, space: str, address: "int | np.ndarray", op: "AtomicOp", operands: list[Value], instruction: int) -> Value: ...
 
 
 class OrderEvents(Protocol):
@@ -79,6 +79,8 @@ class Environment(Protocol):
     def immediate(self, value: "int | bool") -> int: ...
 
     def sink(self) -> int: ...
+
+    def is_read(self, slot: int) -> bool: ...
 
     def special_register(self, name: str) -> int: ...
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Union
 
 import numpy as np
 
@@ -24,7 +25,7 @@ from ptx_engine.syntax import flatten, parse
 from ptx_engine.syntax.ast import FlatFunction, Module
 from ptx_engine.terms import Arena
 
-Extent = "int | Sequence[int]"
+Extent = Union[int, Sequence[int]]
 DEFAULT_BUDGET = Budget()
 
 

@@ -87,7 +87,7 @@ def scalar_bits(param: Param, value: object) -> int:
     if isinstance(value, np.generic) and not isinstance(value, (np.integer, np.bool_)):
         if value.dtype.itemsize == param.size and not (param.type[0] == "f" and DTYPE_NAMES.get(value.dtype.name) != param.type):
             return int.from_bytes(value.tobytes(), "little")
-        value = float(value)  # type: ignore[arg-type]
+        value = float(value)
     if isinstance(value, (int, np.integer, np.bool_)) and param.type[0] != "f":
         number = int(value)
         if not -(1 << bits - 1) <= number < 1 << bits:

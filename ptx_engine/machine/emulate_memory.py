@@ -14,7 +14,8 @@ from ptx_engine.isa.values import BITS, UINT, Sym, Value, split_bits
 from ptx_engine.launch import BoundLaunch
 from ptx_engine.machine.findings_log import FindingLog
 from ptx_engine.machine.memory import Memory, stored_values
-from ptx_engine.machine.order_port import OrderPort, Space
+from ptx_engine.machine.order_port import OrderPort
+from ptx_engine.order.records import Space
 
 _PAD = 64
 

@@ -39,6 +39,7 @@ class MachineEnvironment:
         self.widths: list[int] = [TYPE_BITS.get(t, 32) for t in flat.registers.values()]
         self._immediates: dict[tuple[type, int], int] = {}
         self.specials: dict[str, int] = {}
+        self.read_slots: set[int] = set()
         self._symbols = layout_variables(module, flat, bound, memory)
 
     def register(self, name: str) -> int:
@@ -61,6 +62,10 @@ class MachineEnvironment:
     def sink(self) -> int:
         """A slot that is written and never read (the destination ``_``)."""
         return self._slot(None, 64)
+
+    def is_read(self, slot: int) -> bool:
+        """Whether any instruction reads a register (known once all are decoded)."""
+        return slot in self.read_slots
 
     def special_register(self, name: str) -> int:
         """The slot of a special register; its value is set when a group is made. Unknown ones are refused by name."""

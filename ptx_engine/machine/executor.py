@@ -59,6 +59,8 @@ class Execution:
     assumptions: list[str]
     #: the arena origins of this side, by instruction
     origins: list[PtxOrigin] = field(default_factory=list)
+    #: why equal footprints prove nothing about other schedules (a value returned by an atomic is used): no proof then
+    schedule_dependent: list[str] = field(default_factory=list)
 
 
 def choose_entry(module: Module, entry: str | None) -> Function:
@@ -408,7 +410,8 @@ class Machine:
         }
         assumptions = [] if not isinstance(self.order, NoOrder) else ["order not checked"]
         launch = self.bound.launch
-        return Execution(footprints, findings, ctas, launch.cta_count, self.executed, seconds, assumptions, self.origins)
+        dependent = [f"{reason} ({self.origins[pc].user_loc or f'PTX line {self.origins[pc].ptx_line}'})" for reason, pc in self.log.dependent.items()]
+        return Execution(footprints, findings, ctas, launch.cta_count, self.executed, seconds, assumptions, self.origins, dependent)
 
     def _placed(self, finding: Finding) -> Finding:
         return replace(finding, sites=tuple(self._place(site) for site in finding.sites))

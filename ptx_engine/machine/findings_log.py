@@ -33,6 +33,8 @@ class FindingLog:
     def __init__(self, launch: Launch) -> None:
         self.launch = launch
         self.ctas: np.ndarray = np.zeros(0, np.int64)  # linear CTA numbers of the current batch
+        #: why equal footprints of this run prove nothing about other schedules, with the instruction
+        self.dependent: dict[str, int] = {}
         self._entries: dict[tuple[str, int, str], _Entry] = {}
 
     def site(self, role: str, thread: int, instruction: int) -> Site:
@@ -55,6 +57,10 @@ class FindingLog:
             site = self.site(role or kind, int(g.threads[int(lanes[0])]), instruction)
             entry = self._entries[key] = _Entry(kind, message, severity, space, tensor, index, offset, width, site, missing)
         entry.count += len(lanes)
+
+    def schedule_dependent(self, reason: str, instruction: int) -> None:
+        """Note that what was computed may differ in another schedule that is free of races."""
+        self.dependent.setdefault(reason, instruction)
 
     def findings(self) -> list[Finding]:
         """All groups, in order of instruction."""

@@ -11,10 +11,12 @@ from time import perf_counter
 import numpy as np
 
 from ptx_engine.errors import NotStructuredError, UnsupportedError
+from ptx_engine.isa.atomic import AtomicOp
 from ptx_engine.isa.group import Group
 from ptx_engine.isa.move import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_BYTES
 from ptx_engine.isa.values import BITS, Fmt, Sym, Value, choose, join, split_bits, uninitialised
 from ptx_engine.launch import BoundLaunch, Role
+from ptx_engine.machine import atomics
 from ptx_engine.machine.cells import UNINITIALISED, CellFormats, Cells, Column, assemble, to_cells
 from ptx_engine.machine.findings_log import FindingLog
 from ptx_engine.machine.order_port import OrderPort, Space
@@ -78,6 +80,14 @@ class Memory:
                 address += width // 8
         else:
             self._store_cells(g, space, address, values, widths, instruction)
+
+    def atomic(self, g: Group, space: str, address: "int | np.ndarray", op: AtomicOp, operands: list[Value], instruction: int) -> Value:
+        """An atomic update; the old values, where anyone reads them."""
+        address = _concrete(address, "atomic")
+        if space == "":
+            space, address = self._generic(address)
+        column = np.full(g.n, address, np.uint64) if isinstance(address, int) else address
+        return atomics.apply(self, g, space, column, op, operands, instruction)
 
     def _generic(self, address: "int | np.ndarray") -> tuple[str, "int | np.ndarray"]:
         """State space and in-space address of generic addresses, which must agree on the space."""

@@ -11,6 +11,7 @@ from ptx_engine.errors import ParseError, PtxError, Span, UnsupportedError
 from ptx_engine.isa import decode as decoder
 from ptx_engine.isa.decode import Decode, Environment, Step
 from ptx_engine.isa.registry import find
+from ptx_engine.machine.environment import MachineEnvironment
 from ptx_engine.machine.predication import guarded
 from ptx_engine.syntax.ast import FlatFunction, Instruction, Name
 from ptx_engine.terms import Arena
@@ -73,7 +74,7 @@ class Block:
 class Program:
     """All blocks by start pc. Raises PtxError with the instruction's place for anything that cannot be decoded."""
 
-    def __init__(self, env: Environment, flat: FlatFunction, origins: list[PtxOrigin], widths: list[int]) -> None:
+    def __init__(self, env: MachineEnvironment, flat: FlatFunction, origins: list[PtxOrigin], widths: list[int]) -> None:
         self.flat = flat
         self.origins = origins
         self.blocks: dict[int, Block] = {}
@@ -121,9 +122,11 @@ class Program:
                 self.arena.assumptions.setdefault(f"modifier without meaning over the reals: .{slot.name}")
         step = form.spec(d)
         reads, writes = d.reads, d.writes
+        self._env.read_slots.update(reads)
         block.uses |= reads - block.defines
         if instruction.predicate is not None:
             p = self._env.register(instruction.predicate.name)
+            self._env.read_slots.add(p)
             block.uses |= ({p} | writes) - block.defines
             step = guarded(self.arena, step, p, instruction.negated, sorted(reads), sorted(writes), self._widths)
         else:
@@ -134,6 +137,7 @@ class Program:
         end = Terminator("exit", pc)
         if instruction.predicate is not None:
             end.predicate, end.negated = self._env.register(instruction.predicate.name), instruction.negated
+            self._env.read_slots.add(end.predicate)
             block.uses |= {end.predicate} - block.defines
         after = (pc + 1,)
         if instruction.opcode == "bra":
@@ -159,6 +163,7 @@ class Program:
         d = RecordingDecode(self._env, instruction, end.pc, {"type": "u32"})
         end.kind, end.index = "table", d.src_of(index, 32)
         block.uses |= d.reads - block.defines
+        self._env.read_slots.update(d.reads)
         end.targets = tuple(self._target(instruction, name) for name in self.flat.branch_targets[table.name])
         if end.predicate is not None:
             raise UnsupportedError("brx.idx under a predicate", feature="brx.idx")
@@ -178,6 +183,7 @@ class Program:
         else:
             raise UnsupportedError(f"instruction {instruction.mnemonic} is not modelled", feature=instruction.mnemonic)
         op.aligned = aligned
+        self._env.read_slots.update(d.reads)
         block.uses |= d.reads - block.defines
         block.defines |= d.writes if instruction.predicate is None else set()
         return op

@@ -1,0 +1,123 @@
+"""Atomics: atom and red on all types; the machine applies the operation to memory, this says what it computes.
+
+Lanes that hit one address take effect one after another, in lane order: one of the schedules that the ISA allows. What a
+lane gets back depends on the schedule; the machine says so where the result is read.
+Source: PTX ISA 9.1, "Parallel Synchronization and Communication Instructions: atom, red".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from ptx_engine.errors import NotStructuredError
+from ptx_engine.isa.algebra import Mode
+from ptx_engine.isa.bits import symbolic_integer
+from ptx_engine.isa.decode import TYPE_BITS, Decode, Step
+from ptx_engine.isa.floating import PACKS
+from ptx_engine.isa.group import Group
+from ptx_engine.isa.integer import to_bits, to_signed
+from ptx_engine.isa.memory import space_of
+from ptx_engine.isa.registry import instruction
+from ptx_engine.isa.values import Sym, Value, uninitialised
+
+_S = "PTX ISA 9.1, Parallel Synchronization and Communication Instructions: "
+SEM = "[sem=relaxed|acquire|release|acq_rel]"
+SCOPE = "[scope=cta|cluster|gpu|sys]"
+SPACE = "[space=global|shared|shared::cta]"
+HINT = "[L2::cache_hint]"
+
+
+@dataclass(frozen=True)
+class AtomicOp:
+    """One atomic instruction: ``update(old, operands)`` is what is stored; ``merge`` joins operands of lanes that hit one address
+    (None where the operation is not associative); ``wants`` says whether the old value is read by anyone."""
+
+    width: int
+    update: Callable[[Value, list[Value]], Value]
+    merge: Callable[[Value, Value], Value] | None
+    scope: str
+    sem: str
+    name: str
+    wants: Callable[[], bool]
+
+
+def integer_update(d: Decode, op: str, bits: int, signed: bool) -> Callable[[Value, list[Value]], Value]:
+    """An integer operation on memory and operand, bit-exact; symbolic integers for add only."""
+    arena = d.arena
+
+    def concrete(old: "int | np.ndarray", b: "int | np.ndarray", c: "int | np.ndarray | None") -> "int | np.ndarray":
+        p, q = np.asarray(old), np.asarray(b)
+        if op in ("min", "max"):
+            s, t = (to_signed(v, bits) if signed else v for v in (p, q))
+            return np.asarray(to_bits(np.minimum(s, t) if op == "min" else np.maximum(s, t), bits))  # type: ignore[arg-type]
+        one = p.dtype.type(1)
+        table: dict[str, Callable[[], np.ndarray]] = {
+            "add": lambda: p + q, "and": lambda: p & q, "or": lambda: p | q, "xor": lambda: p ^ q, "exch": lambda: q,
+            "inc": lambda: np.where(p >= q, p.dtype.type(0), p + one), "dec": lambda: np.where((p == 0) | (p > q), q, p - one),
+            "cas": lambda: np.where(p == q, np.asarray(c), p),
+        }  # fmt: skip
+        return table[op]()
+
+    def update(old: Value, operands: list[Value]) -> Value:
+        b, c = operands[0], operands[1] if len(operands) > 1 else None
+        if op == "exch":
+            return b
+        if isinstance(old, Sym) or any(isinstance(v, Sym) for v in operands):
+            if op != "add":
+                raise NotStructuredError(f"atomic {op} on symbolic data", feature=f"atomic {op}")
+            return symbolic_integer(arena, "add", (old, b), bits, signed)
+        if old is None or b is None:
+            raise uninitialised("operand of an atomic")
+        dtype = np.dtype(f"u{bits // 8}")
+        typed = [None if v is None else np.asarray(v).astype(dtype) for v in (old, b, c)]
+        with np.errstate(over="ignore"):
+            result = np.asarray(concrete(*typed))  # type: ignore[arg-type]
+        return int(result) if result.ndim == 0 else result.astype(dtype)
+
+    return update
+
+
+def _decode(d: Decode, returns: bool) -> Step:
+    kind, op = d.mods["type"], d.mods["op"]
+    sources = 2 if op == "cas" else 1
+    first = 1 if returns else 0
+    d.expect(first + 1 + sources, first + 2 + sources)
+    dst = d.dst() if returns else None
+    address, space, pc = d.address(first), space_of(d), d.pc
+    width = TYPE_BITS[kind]
+    operands = [d.src(first + 1 + i, width) for i in range(sources)]
+    if kind in PACKS:
+        function = d.algebra.apply(op, PACKS[kind], Mode())
+        update: Callable[[Value, list[Value]], Value] = lambda old, args: function(old, args[0])  # noqa: E731
+    else:
+        update = integer_update(d, op, width, kind[0] == "s")
+    merge = (lambda x, y: update(x, [y])) if op in ("add", "min", "max", "and", "or", "xor") else None
+    env, atomic = d.env, d.env.memory.atomic
+    spec = AtomicOp(width, update, merge, d.mod("scope") or "gpu", d.mod("sem") or "relaxed", d.ins.mnemonic,
+                    lambda: dst is not None and env.is_read(dst))  # fmt: skip
+
+    def step(g: Group) -> None:
+        R = g.R
+        old = atomic(g, space, address(R), spec, [R[i] for i in operands], pc)
+        if dst is not None:
+            R[dst] = old
+
+    return step
+
+
+@instruction("atom", f"{SEM} {SCOPE} {SPACE} op=and|or|xor|exch|add|inc|dec|min|max {HINT} type=b32|b64|u32|u64|s32|s64",
+             f"{SEM} {SCOPE} {SPACE} op=cas {HINT} type=b16|b32|b64",
+             f"{SEM} {SCOPE} {SPACE} op=add {HINT} type=f32|f64",
+             f"{SEM} {SCOPE} {SPACE} op=add|min|max !noftz {HINT} type=f16|f16x2|bf16|bf16x2", source=_S + "atom")  # fmt: skip
+def atom(d: Decode) -> Step:
+    return _decode(d, True)
+
+
+@instruction("red", f"{SEM} {SCOPE} {SPACE} op=and|or|xor|add|inc|dec|min|max {HINT} type=b32|b64|u32|u64|s32|s64",
+             f"{SEM} {SCOPE} {SPACE} op=add {HINT} type=f32|f64",
+             f"{SEM} {SCOPE} {SPACE} op=add|min|max !noftz {HINT} type=f16|f16x2|bf16|bf16x2", source=_S + "red")  # fmt: skip
+def red(d: Decode) -> Step:
+    return _decode(d, False)

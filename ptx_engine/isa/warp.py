@@ -1,0 +1,77 @@
+"""Groups as tables of (warp, lane): what votes, matches and reductions need. Nothing assumes that a warp is complete."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ptx_engine.errors import NotStructuredError
+from ptx_engine.isa.group import WARP, Group
+from ptx_engine.isa.values import Sym, Value, uninitialised
+
+
+class Lanes:
+    """The lanes of a group: ``row`` numbers the warps that are present, ``lane`` the lane in the warp; ``present`` is bool (warps, 32)."""
+
+    def __init__(self, g: Group) -> None:
+        self.n = g.n
+        if g.whole_warps:
+            self.rows = g.n // WARP
+            self.row = np.repeat(np.arange(self.rows), WARP)
+            self.lane = np.tile(np.arange(WARP), self.rows)
+        else:
+            lane, warp = g.lane_and_warp()
+            numbers, self.row = np.unique(warp, return_inverse=True)
+            self.rows, self.lane = len(numbers), lane.astype(np.int64)
+        self.present = np.zeros((self.rows, WARP), bool)
+        self.present[self.row, self.lane] = True
+
+    def table(self, column: np.ndarray, fill: "int | bool") -> np.ndarray:
+        """A column as (warps, 32); absent lanes hold ``fill``."""
+        table = np.full((self.rows, WARP), fill, column.dtype)
+        table[self.row, self.lane] = column
+        return table
+
+    def spread(self, per_warp: np.ndarray) -> np.ndarray:
+        """One value per warp as a column."""
+        return per_warp[self.row]
+
+    def pick(self, table: np.ndarray) -> np.ndarray:
+        """A (warps, 32) table as a column."""
+        return table[self.row, self.lane]
+
+
+_POWERS = np.uint64(1) << np.arange(WARP, dtype=np.uint64)
+
+
+def bits_of(flags: np.ndarray) -> np.ndarray:
+    """Flags (..., 32) as 32-bit words."""
+    return (flags * _POWERS).sum(axis=-1).astype(np.uint32)
+
+
+def members(lanes: Lanes, mask: Value) -> np.ndarray:
+    """The member mask of each warp (all its lanes must give the same) as bool (warps, 32), lanes that are present only."""
+    if isinstance(mask, Sym):
+        raise NotStructuredError("a symbolic member mask", feature="symbolic member mask")
+    if mask is None:
+        raise uninitialised("member mask")
+    column = np.broadcast_to(np.asarray(mask, np.uint32), (lanes.n,))
+    table = lanes.table(column, 0)
+    word = table.max(axis=1)
+    return ((word[:, None] >> np.arange(WARP, dtype=np.uint32)) & np.uint32(1)).astype(bool) & lanes.present
+
+
+def concrete_column(value: Value, n: int, what: str, dtype: "np.dtype | type") -> np.ndarray:
+    """A concrete value as a column. Raises NotStructuredError for symbolic data."""
+    if isinstance(value, Sym):
+        raise NotStructuredError(f"{what} on symbolic data", feature=what)
+    if value is None:
+        raise uninitialised(f"operand of {what}")
+    return np.broadcast_to(np.asarray(value).astype(dtype), (n,))
+
+
+def squeeze(column: np.ndarray) -> Value:
+    """A column that is the same everywhere as a scalar."""
+    first = column[0]
+    if bool((column == first).all()):
+        return bool(first) if column.dtype == bool else int(first)
+    return column
