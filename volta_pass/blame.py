@@ -16,6 +16,9 @@ from volta_pass.job import FunctionReference, ValidationJob
 from volta_pass.kernel_report import Blame, Comparison
 from volta_pass.ttir_uses import AccessSite, ParameterUse
 
+#: the TTIR evaluation's name for a data race between programs of the grid
+SOURCE_RACE = "race between programs"
+
 _MEMORY_FAULTS = ("out of bounds", "misaligned")
 
 
@@ -120,6 +123,6 @@ def blame_findings(findings: Sequence[Finding], source_findings: Sequence[Findin
         return Blame("kernel", f"the kernel's own source makes the same access ({first.kind})", loc)
     if first.space == "shared" or first.kind == "deadlock":
         return Blame("compiler", "a tile program has no threads and no shared memory: their use is the compiler's", loc)
-    if first.kind == "data race" and len({site.cta for site in first.sites}) > 1:
+    if first.kind == SOURCE_RACE or (first.kind == "data race" and len({site.cta for site in first.sites}) > 1):
         return Blame("kernel", "two programs of the grid touch the same element, and nothing orders them", loc)
     return Blame("unknown", "the access may be the source's or the compiler's", loc)

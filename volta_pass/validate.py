@@ -18,7 +18,7 @@ from ptx_engine.errors import BudgetError, InternalError, LaunchError, NotStruct
 from ptx_engine.findings import Finding
 from ptx_engine.launch import Footprint, Launch, TensorArg
 from ptx_engine.verdict import Method, Status, Verdict
-from volta_pass.blame import assign_blame, blame_findings
+from volta_pass.blame import SOURCE_RACE, assign_blame, blame_findings
 from volta_pass.cta_sample import affordable
 from volta_pass.job import TtirReference, ValidationJob, launch_to_json
 from volta_pass.kernel_report import OWN_SOURCE, REFERENCE, Comparison, KernelReport
@@ -222,8 +222,15 @@ def _uses(job: ValidationJob) -> list[ParameterUse]:
         return []
 
 
+def races_of_the_source(source: Sequence[Finding], candidate: Sequence[Finding]) -> list[Finding]:
+    """Races between programs that the candidate's execution did not show: a racy source has no one meaning to compare with."""
+    shown = {finding.tensor for finding in candidate if finding.kind == "data race"}
+    return [finding for finding in source if finding.kind == SOURCE_RACE and finding.tensor not in shown]
+
+
 def _conclude(state: _Validation, source_findings: Sequence[Finding]) -> None:
     report, job = state.report, state.job
+    report.findings += races_of_the_source(source_findings, report.findings)
     statuses = [comparison.status for comparison in report.comparisons]
     if report.error_findings or Status.REFUTED in statuses:
         report.status = Status.REFUTED

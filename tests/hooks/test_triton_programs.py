@@ -130,6 +130,25 @@ def test_when_every_configuration_is_wrong_the_tuning_ends_with_the_diagnostic(r
     assert "KernelRefuted" in ran.err and "out of bounds on x_ptr" in ran.err.split("KernelRefuted")[1]
 
 
+def test_programs_that_write_the_same_elements_race_and_the_kernel_is_to_blame(run_program):
+    kernel = """
+@triton.jit
+def last_kernel(x_ptr, out_ptr, BLOCK: tl.constexpr):
+    offs = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + tl.program_id(0) * BLOCK + offs)
+    tl.store(out_ptr + offs, x)
+
+last_kernel[(1,)](TensorSpec((256,), "f32"), TensorSpec((256,), "f32"), BLOCK=128)
+last_kernel[(2,)](TensorSpec((256,), "f32"), TensorSpec((256,), "f32"), BLOCK=128)
+"""
+    ran = run_program(IMPORTS + kernel, **ON)
+    assert verdicts(ran) == ["proved", "refuted"], ran.err
+    (finding,) = [row for row in ran.kernels[1]["findings"] if row["severity"] == "error"]
+    assert (finding["kind"], finding["tensor"]) == ("data race", "out_ptr")
+    assert sorted(site["cta"] for site in finding["sites"]) == [[0, 0, 0], [1, 0, 0]]
+    assert ran.kernels[1]["blame"]["party"] == "kernel"
+
+
 GATHER = """
 @triton.jit
 def gather_kernel(x_ptr, index_ptr, out_ptr, n, BLOCK: tl.constexpr):

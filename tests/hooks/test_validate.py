@@ -14,7 +14,7 @@ from volta_pass.job import Options, TtirReference, ValidationJob
 from volta_pass.kernel_report import OWN_SOURCE, REFERENCE, Comparison, proved_from_json
 from volta_pass.references.generic import generic_of_text
 from volta_pass.stages import Stages
-from volta_pass.validate import agree, validate
+from volta_pass.validate import agree, races_of_the_source, validate
 
 N = 1200
 
@@ -212,7 +212,15 @@ def finding(kind, space="global", ctas=((0, 0, 0), (0, 0, 0)), severity=Severity
         ([finding("deadlock", "")], [], "compiler"),
         ([finding("data race", ctas=((0, 0, 0), (1, 0, 0)))], [], "kernel"),
         ([finding("data race")], [], "unknown"),
+        ([finding("race between programs")], [], "kernel"),
     ],
 )
 def test_blame_for_findings(job, found, source, party):
     assert blame_findings(found, source, job).party == party
+
+
+def test_a_racy_source_is_a_finding_unless_the_candidate_shows_the_race():
+    racy = finding("race between programs")
+    assert races_of_the_source([racy, finding("out of bounds")], []) == [racy]
+    assert races_of_the_source([racy], [finding("data race")]) == []
+    assert races_of_the_source([racy], [finding("data race", tensor="y_ptr")]) == [racy]
