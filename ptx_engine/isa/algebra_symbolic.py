@@ -12,7 +12,7 @@ import numpy as np
 from gmpy2 import mpq
 
 from ptx_engine.errors import NotStructuredError
-from ptx_engine.isa.algebra import Function, Mode
+from ptx_engine.isa.algebra import ARITY, Function, Mode
 from ptx_engine.isa.bits import integer_term, refused
 from ptx_engine.isa.values import UINT, Fmt, Sym, Value, as_parts, int_fmt, narrow, predicate_value, read_float, wrap_int
 from ptx_engine.terms import CONST_CAP, FALSE, NAN, NEG_INF, ONE, POS_INF, TRUE, UNDEF, ZERO, Arena, Ids, Op
@@ -165,8 +165,8 @@ class SymbolicAlgebra:
             return packed
         fmt = fmts[0]
 
-        def one(*values: Value) -> Value:
-            return Sym(((fmt, emit(*[read_float(arena, v, fmt) for v in values])),))
+        def one(x: Value) -> Value:
+            return Sym(((fmt, emit(read_float(arena, x, fmt))),))
 
         def two(x: Value, y: Value) -> Value:
             return Sym(((fmt, emit(read_float(arena, x, fmt), read_float(arena, y, fmt))),))
@@ -174,7 +174,8 @@ class SymbolicAlgebra:
         def three(x: Value, y: Value, z: Value) -> Value:
             return Sym(((fmt, emit(read_float(arena, x, fmt), read_float(arena, y, fmt), read_float(arena, z, fmt))),))
 
-        return {2: two, 3: three}.get(_arity(operator), one)
+        by_arity: dict[int, Function] = {1: one, 2: two, 3: three}
+        return by_arity[ARITY[operator]]
 
     def _clamp(self, target: str, mode: Mode) -> Emit:
         arena = self.arena
@@ -291,12 +292,6 @@ class SymbolicAlgebra:
 
 def _held(value: Value, fmts: tuple[Fmt, ...]) -> tuple[Fmt, ...]:
     return tuple(f for f, _ in value.parts) if isinstance(value, Sym) else fmts
-
-
-def _arity(operator: str) -> int:
-    from ptx_engine.isa.algebra import ARITY
-
-    return ARITY[operator]
 
 
 def nan_integer(source_bits: int, bits: int, signed: bool) -> int:

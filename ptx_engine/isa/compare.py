@@ -213,7 +213,7 @@ def join_halves(pieces: list[Value]) -> Value:
 
 def select(arena: Arena, p: Value, a: Value, b: Value, width: int, name: str) -> Value:
     """p ? a : b for concrete or symbolic predicates."""
-    if p.__class__ is bool or p.__class__ is np.bool_:
+    if isinstance(p, (bool, np.bool_)):
         return a if p else b
     if isinstance(p, np.ndarray):
         return choose(arena, p, a, b, width)

@@ -42,7 +42,7 @@ def run_columns(kernel: Kernel, values: Sequence[Value], bits: int) -> Value:
     """A kernel over registers; uniform operands give a uniform result."""
     columns, uniform = columns_of(values, bits)
     result = kernel(*columns)
-    return result[0].item() if uniform else result  # type: ignore[no-any-return]
+    return result[0].item() if uniform else result
 
 
 def join_fields(fields: "Sequence[int | np.ndarray]", widths: Sequence[int]) -> "int | np.ndarray":
@@ -186,7 +186,7 @@ class ConcreteAlgebra:
 
     def dot(self, rows: np.ndarray, cols: np.ndarray, acc: np.ndarray) -> np.ndarray:
         with np.errstate(all="ignore"):
-            return rows @ cols.swapaxes(-1, -2) + acc
+            return np.asarray(rows @ cols.swapaxes(-1, -2) + acc)
 
 
 def _integers(column: np.ndarray, fmt: Fmt) -> np.ndarray:
@@ -238,18 +238,18 @@ def _integer_error(values: np.ndarray, nearest: np.ndarray) -> np.ndarray:
     """The sign of ``values - nearest``, exactly, also where ``nearest`` is 2^63 or 2^64."""
     low = values.astype(np.uint64) & np.uint64(0xFFFFFFFF)
     high = values >> values.dtype.type(32)
-    return (np.ldexp(high.astype(np.float64), 32) - nearest) + low.astype(np.float64)
+    return np.asarray((np.ldexp(high.astype(np.float64), 32) - nearest) + low.astype(np.float64))
 
 
 def compare_reals(cmp: str, x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """A float comparison of the ISA's table; the ``u`` forms also hold where an operand is NaN."""
     unordered = np.isnan(x) | np.isnan(y)
     if cmp in ("num", "nan"):
-        return ~unordered if cmp == "num" else unordered
+        return np.asarray(~unordered if cmp == "num" else unordered)
     loose = cmp.endswith("u")
     operator = {"eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal}[cmp[:2]]
     result = operator(x, y)
-    return result | unordered if loose else result & ~unordered
+    return np.asarray(result | unordered if loose else result & ~unordered)
 
 
 __all__ = ["BUILDERS", "ConcreteAlgebra", "compare_reals", "concrete_bits", "converter", "is_nan", "join_fields"]

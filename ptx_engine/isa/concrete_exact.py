@@ -104,7 +104,7 @@ def finite(*operands: Reals) -> np.ndarray:
     result = np.isfinite(operands[0])
     for x in operands[1:]:
         result = result & np.isfinite(x)
-    return result
+    return np.asarray(result)
 
 
 def _finish(nearest: Reals, error: Reals, rnd: str, ok: np.ndarray) -> Reals:
@@ -129,7 +129,7 @@ def mul64(x: Reals, y: Reals, rnd: str) -> Reals:
 def div64(x: Reals, y: Reals, rnd: str) -> Reals:
     q = x / y
     if rnd == "rn":
-        return q
+        return np.asarray(q)
     p, e = two_product(q, y)
     rest = (x - p) - e
     result = _finish(q, np.where(y < 0, -rest, rest), rnd, finite(x, y) & (y != 0))
@@ -140,7 +140,7 @@ def div64(x: Reals, y: Reals, rnd: str) -> Reals:
 def sqrt64(x: Reals, rnd: str) -> Reals:
     s = np.sqrt(x)
     if rnd == "rn":
-        return s
+        return np.asarray(s)
     p, e = two_product(s, s)
     result = _finish(s, (x - p) - e, rnd, finite(x) & (x > 0))
     unsafe = (x > 0) & (x < 2.0**-900) & np.isfinite(x)
@@ -166,12 +166,14 @@ def fma64(x: Reals, y: Reals, z: Reals, rnd: str) -> Reals:
 
 def _outside(x: Reals, low: float, high: float) -> np.ndarray:
     size = np.abs(x)
-    return (size < low) | (size > high)
+    return np.asarray((size < low) | (size > high))
 
 
 def _unsafe_product(x: Reals, y: Reals, p: Reals) -> np.ndarray:
     """Finite non-zero factors whose split or product's error may over- or underflow."""
-    return finite(x, y) & (x != 0) & (y != 0) & ((np.abs(x) > 2.0**990) | (np.abs(y) > 2.0**990) | _outside(p, 2.0**-900, 2.0**1000))
+    return np.asarray(
+        finite(x, y) & (x != 0) & (y != 0) & ((np.abs(x) > 2.0**990) | (np.abs(y) > 2.0**990) | _outside(p, 2.0**-900, 2.0**1000))
+    )
 
 
 def _exact_lanes(result: Reals, lanes: np.ndarray, operands: tuple[Reals, ...], compute: Callable[..., Fraction], rnd: str) -> Reals:

@@ -7,6 +7,7 @@ Source: PTX ISA 9.1, "Alternate Floating-Point Data Formats", "cvt", "Floating P
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 
@@ -69,14 +70,14 @@ def decode(bits: Bits, fmt: Fmt) -> Reals:
         return (bits.astype(np.uint32) << np.uint32(16)).view(np.float32).astype(np.float64)
     if name == "tf32":
         return (bits & np.uint32(0xFFFFE000)).view(np.float32).astype(np.float64)
-    return _byte_table(name)[bits]
+    return np.asarray(_byte_table(name)[bits])
 
 
 def is_nan(bits: Bits, fmt: Fmt) -> np.ndarray:
     """Which patterns are NaN."""
     layout = LAYOUTS[fmt.name]
     magnitude = bits & layout.uint((1 << (fmt.bits - 1)) - 1)
-    return magnitude == layout.nan if fmt.name == "e4m3" else magnitude > infinity(fmt)
+    return np.asarray(magnitude == layout.nan if fmt.name == "e4m3" else magnitude > infinity(fmt))
 
 
 def infinity(fmt: Fmt) -> np.unsignedinteger:
@@ -105,10 +106,10 @@ def flush(bits: Bits, fmt: Fmt) -> Bits:
 
 def _nearest_away(x: Reals) -> Reals:
     whole = np.trunc(x)
-    return np.where(np.abs(x - whole) >= 0.5, whole + np.copysign(1.0, x), whole)
+    return np.asarray(np.where(np.abs(x - whole) >= 0.5, whole + np.copysign(1.0, x), whole))
 
 
-ROUNDERS = {"rn": np.rint, "rz": np.trunc, "rm": np.floor, "rp": np.ceil, "rna": _nearest_away}
+ROUNDERS: dict[str, Callable[[Reals], Reals]] = {"rn": np.rint, "rz": np.trunc, "rm": np.floor, "rp": np.ceil, "rna": _nearest_away}
 
 
 def round_to(values: Reals, fmt: Fmt, rnd: str, satfinite: bool = False) -> Reals:
@@ -134,7 +135,7 @@ def _pack_e4m3(values: Reals) -> Bits:
     fraction, exponent = np.frexp(np.abs(values))
     normal = (exponent + 6).astype(np.int64) * 8 + np.rint(fraction * 16).astype(np.int64) - 8
     code = np.where(exponent < -5, np.rint(np.abs(values) * 512), normal).astype(np.uint8)
-    return code | np.where(np.signbit(values), np.uint8(0x80), np.uint8(0))
+    return np.asarray(code | np.where(np.signbit(values), np.uint8(0x80), np.uint8(0)))
 
 
 def encode(values: Reals, fmt: Fmt) -> Bits:

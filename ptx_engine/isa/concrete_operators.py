@@ -79,7 +79,7 @@ def _divide_approx(fmt: Fmt, mode: Mode) -> Kernel:
 
 
 def _rsqrt(x: Reals) -> Reals:
-    return 1.0 / np.sqrt(x)
+    return np.asarray(1.0 / np.sqrt(x))
 
 
 _APPROXIMATE: dict[str, Builder] = {"div": _divide_approx, "rcp": _nearest(np.reciprocal), "sqrt": _nearest(np.sqrt)}
@@ -107,7 +107,7 @@ def _order(bits: Bits, fmt: Fmt) -> np.ndarray:
     """Integers ordered as the numbers are, -0 below +0 (NaN anywhere)."""
     sign = sign_bit(fmt)
     magnitude = (bits & ~sign).astype(np.int64)
-    return np.where(bits & sign, -1 - magnitude, magnitude)
+    return np.asarray(np.where(bits & sign, -1 - magnitude, magnitude))
 
 
 def _extreme(operator: str) -> Builder:

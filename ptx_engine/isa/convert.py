@@ -145,7 +145,8 @@ def _resize(number: "int | np.ndarray", width: int, register: int, signed: bool,
         low = clipped & ((1 << width) - 1)
         return (low - (1 << width) if signed and low >> (width - 1) else low) & ((1 << register) - 1)
     if saturate:
-        number = np.clip(number, max(lo, int(np.iinfo(number.dtype).min)), min(hi, int(np.iinfo(number.dtype).max)))
+        bounds = np.iinfo(number.dtype)
+        number = np.asarray(np.clip(number, max(lo, int(bounds.min)), min(hi, int(bounds.max))))
     narrowed = number.astype(f"{'i' if signed else 'u'}{width // 8}")
     return narrowed.astype(f"{'i' if signed else 'u'}{register // 8}").view(f"u{register // 8}")
 

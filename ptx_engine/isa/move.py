@@ -5,7 +5,8 @@ Source: PTX ISA 9.1, "Data Movement and Conversion Instructions".
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Union
 
 import numpy as np
 
@@ -13,7 +14,7 @@ from ptx_engine.errors import NotStructuredError, ParseError
 from ptx_engine.isa.bits import permute_bytes, to_bytes
 from ptx_engine.isa.decode import Decode, Step
 from ptx_engine.isa.group import Group
-from ptx_engine.isa.registry import instruction
+from ptx_engine.isa.registry import instruction, refuse
 from ptx_engine.isa.values import BITS, UINT, Part, Sym, Value, split_bits, uninitialised
 from ptx_engine.syntax.ast import Vec
 
@@ -22,6 +23,7 @@ _S = "PTX ISA 9.1, Data Movement and Conversion Instructions: "
 SHARED_WINDOW = 1 << 56
 LOCAL_WINDOW = 1 << 57
 WINDOW_BYTES = 1 << 40
+Word = Union[int, np.ndarray]
 
 
 def pack(values: Sequence[Value], width: int) -> Value:
@@ -37,6 +39,9 @@ def pack(values: Sequence[Value], width: int) -> Value:
                 parts.append((BITS[width], v))  # type: ignore[arg-type]
         return Sym(tuple(parts))
     total = width * len(values)
+    if total > 64:  # a 128-bit register is two parts of 64 bits
+        half = len(values) // 2
+        return Sym(tuple((BITS[64], pack(part, width)) for part in (values[:half], values[half:])))  # type: ignore[misc]
     if all(isinstance(v, int) for v in values):
         word = 0
         for i, v in enumerate(values):
@@ -123,32 +128,98 @@ def cvta(d: Decode) -> Step:
     return step
 
 
-@instruction("prmt", "type=b32", source=_S + "prmt")
-def prmt(d: Decode) -> Step:
-    d.expect(4)
-    dst, a, b, c, name = d.dst(), d.src(1), d.src(2), d.src(3), d.ins.mnemonic
+@instruction("isspacep", "space=global|local|shared|shared::cta|shared::cluster", source=_S + "isspacep")
+def isspacep(d: Decode) -> Step:
+    """Whether a generic address lies in a state space's window (a launch without clusters is a cluster of one CTA)."""
+    d.expect(2)
+    dst, source, space = d.dst(), d.src(1, 64), d.mods["space"].partition("::")[0]
+    low = {"global": 0, "shared": SHARED_WINDOW, "local": LOCAL_WINDOW}[space]
+    high = {"global": SHARED_WINDOW, "shared": LOCAL_WINDOW, "local": LOCAL_WINDOW + WINDOW_BYTES}[space]
 
     def step(g: Group) -> None:
-        R = g.R
-        selector = R[c]
-        if not isinstance(selector, int):
-            raise NotStructuredError("prmt with a selector that differs between threads", feature="prmt")
-        data = (to_bytes(R[a], 32) or []) + (to_bytes(R[b], 32) or [])
-        if len(data) != 8:
-            raise NotStructuredError("prmt on data of less than a byte", feature="prmt")
-        choices = [selector >> 4 * i & 0xF for i in range(4)]
-        if any(x & 8 for x in choices):
-            picked = [data[x & 7] for x in choices]
-            if any(isinstance(byte, tuple) for byte, x in zip(picked, choices) if x & 8):
-                raise NotStructuredError("prmt replicates the sign of symbolic data", feature="prmt")
-            data = data + [_sign_byte(byte) if x & 8 else byte for byte, x in zip(picked, choices)]  # type: ignore[arg-type]
-            choices = [8 + i for i in range(4)]
-        R[dst] = permute_bytes(data, choices, name, 32)
+        value = g.R[source]
+        if isinstance(value, Sym) or value is None:
+            raise NotStructuredError("isspacep of a symbolic address", feature="isspacep")
+        g.R[dst] = low <= value < high if isinstance(value, int) else (value >= np.uint64(low)) & (value < np.uint64(high))
 
     return step
 
 
-def _sign_byte(byte: "int | np.ndarray") -> "int | np.ndarray":
+for _space in ("const", "param", "param::entry"):
+    refuse(f"isspacep.{_space}", f"generic addresses of .{_space.partition('::')[0]} variables are not told apart from global ones")
+
+#: prmt mode -> byte of {b, a} that result byte i takes for the selector's low two bits
+_PRMT_MODES: dict[str, Callable[[int, Word], Word]] = {
+    "f4e": lambda i, s: s + i, "b4e": lambda i, s: (s + 8 - i) & 7, "rc8": lambda i, s: s,
+    "ecl": lambda i, s: np.maximum(s, i) if isinstance(s, np.ndarray) else max(s, i),
+    "ecr": lambda i, s: np.minimum(s, i) if isinstance(s, np.ndarray) else min(s, i),
+    "rc16": lambda i, s: (s & 1) * 2 + (i & 1),
+}  # fmt: skip
+
+
+@instruction("prmt", "type=b32 [mode=f4e|b4e|rc8|ecl|ecr|rc16]", source=_S + "prmt")
+def prmt(d: Decode) -> Step:
+    """Four bytes of {b, a}; in the default mode bit 3 of a selector nibble replicates the byte's sign."""
+    d.expect(4)
+    dst, a, b, c, name, mode = d.dst(), d.src(1), d.src(2), d.src(3), d.ins.mnemonic, d.mod("mode")
+
+    def step(g: Group) -> None:
+        R = g.R
+        selector, x, y = R[c], R[a], R[b]
+        if isinstance(selector, Sym) or selector is None:
+            raise NotStructuredError("prmt with a symbolic selector", feature="prmt")
+        choices = byte_choices(mode, selector)
+        if isinstance(x, Sym) or isinstance(y, Sym) or x is None or y is None:
+            if not isinstance(selector, int):
+                raise NotStructuredError("prmt of symbolic data with a selector that differs between threads", feature="prmt")
+            R[dst] = _permute_symbolic(x, y, choices, name)  # type: ignore[arg-type]
+        else:
+            R[dst] = permute_concrete(x, y, choices)
+
+    return step
+
+
+def byte_choices(mode: str | None, selector: Word) -> list[Word]:
+    """For each result byte the chosen source byte, with bit 3 set where its sign is replicated."""
+    if mode is None:
+        return [selector >> 4 * i & 0xF for i in range(4)]
+    return [_PRMT_MODES[mode](i, selector & 3) for i in range(4)]
+
+
+def permute_concrete(x: Word, y: Word, choices: Sequence[Word]) -> Word:
+    """prmt on bits; selectors may differ between threads."""
+    if all(isinstance(v, int) for v in (x, y, *choices)):
+        word, result = int(y) << 32 | int(x), 0
+        for i, choice in enumerate(choices):
+            byte = word >> 8 * (int(choice) & 7) & 0xFF
+            result |= (0xFF * (byte >> 7) if choice & 8 else byte) << 8 * i
+        return result
+    low, high = (np.asarray(v).astype(np.uint64) for v in (x, y))
+    data = high << np.uint64(32) | low
+    total = np.zeros((), np.uint64)
+    for i, choice in enumerate(choices):
+        picked = np.asarray(choice).astype(np.uint64)
+        taken = data >> (picked & np.uint64(7)) * np.uint64(8) & np.uint64(0xFF)
+        taken = np.where(picked & np.uint64(8), np.where(taken >> np.uint64(7), np.uint64(0xFF), np.uint64(0)), taken)
+        total = np.asarray(total | taken << np.uint64(8 * i))
+    return total.astype(np.uint32)
+
+
+def _permute_symbolic(x: Value, y: Value, choices: Sequence[int], name: str) -> Value:
+    data = (to_bytes(x, 32) or []) + (to_bytes(y, 32) or [])
+    if len(data) != 8:
+        raise NotStructuredError("prmt on data of less than a byte", feature="prmt")
+    order = list(choices)
+    if any(c & 8 for c in order):
+        picked = [data[c & 7] for c in order]
+        if any(isinstance(byte, tuple) for byte, c in zip(picked, order) if c & 8):
+            raise NotStructuredError("prmt replicates the sign of symbolic data", feature="prmt")
+        data = data + [_sign_byte(byte) if c & 8 else byte for byte, c in zip(picked, order)]  # type: ignore[arg-type]
+        order = [8 + i for i in range(4)]
+    return permute_bytes(data, order, name, 32)
+
+
+def _sign_byte(byte: Word) -> Word:
     return (0xFF if byte & 0x80 else 0) if isinstance(byte, int) else np.where(byte & np.uint8(0x80), np.uint8(0xFF), np.uint8(0))
 
 

@@ -82,8 +82,14 @@ class Sym:
 
 
 Value = Union[int, bool, "np.ndarray", Sym, None]
-UINT = {1: np.dtype(bool), 8: np.dtype(np.uint8), 16: np.dtype(np.uint16), 32: np.dtype(np.uint32), 64: np.dtype(np.uint64)}
-INT = {8: np.dtype(np.int8), 16: np.dtype(np.int16), 32: np.dtype(np.int32), 64: np.dtype(np.int64)}
+UINT: dict[int, np.dtype] = {
+    1: np.dtype(bool),
+    8: np.dtype(np.uint8),
+    16: np.dtype(np.uint16),
+    32: np.dtype(np.uint32),
+    64: np.dtype(np.uint64),
+}
+INT: dict[int, np.dtype] = {8: np.dtype(np.int8), 16: np.dtype(np.int16), 32: np.dtype(np.int32), 64: np.dtype(np.int64)}
 
 
 def uninitialised(name: str = "") -> NotStructuredError:
@@ -152,10 +158,10 @@ def as_parts(arena: Arena, value: Value, fmts: Sequence[Fmt]) -> list[Ids] | Non
 def read_float(arena: Arena, value: Value, fmt: Fmt) -> Ids:
     """The term ids of a register read as one float of a format. Raises NotStructuredError for bits that are no such float."""
     if value.__class__ is Sym:
-        parts = value.parts  # type: ignore[union-attr]
+        parts = value.parts
         if len(parts) == 1 and parts[0][0] is fmt:
             return parts[0][1]
-        return _read_float_slow(arena, value, fmt)  # type: ignore[arg-type]
+        return _read_float_slow(arena, value, fmt)
     if isinstance(value, int):
         return arena.float_bits(value, fmt.name)
     if value is None:
@@ -210,9 +216,9 @@ def concrete(value: Value) -> "int | np.ndarray | None":
 def take(value: Value, index: np.ndarray) -> Value:
     """The value of a subset of the group's threads."""
     if value.__class__ is np.ndarray:
-        return value[index]  # type: ignore[index]
+        return np.asarray(value[index])
     if value.__class__ is Sym:
-        return Sym(tuple((f, ids if isinstance(ids, int) else ids[index]) for f, ids in value.parts))  # type: ignore[union-attr]
+        return Sym(tuple((f, ids if isinstance(ids, int) else ids[index]) for f, ids in value.parts))
     return value
 
 
@@ -254,11 +260,14 @@ def choose(arena: Arena, mask: np.ndarray, a: Value, b: Value, width: int) -> Va
         if isinstance(a, int) and isinstance(b, int):
             if a == b:
                 return a
-            return np.where(mask, UINT[width].type(a), UINT[width].type(b))
-        return np.where(mask, a, b)
+            a, b = UINT[width].type(a), UINT[width].type(b)
+        chosen: np.ndarray = np.where(mask, a, b)  # type: ignore[assignment, arg-type]
+        return chosen
     fmts = common_fmts(a, b)
     if fmts is None:
-        raise NotStructuredError(f"threads of one group hold {a!r} and {b!r} in one register"[:200], feature="mixed formats in one register")
+        raise NotStructuredError(
+            f"threads of one group hold {a!r} and {b!r} in one register"[:200], feature="mixed formats in one register"
+        )
     left, right = as_parts(arena, a, fmts), as_parts(arena, b, fmts)
     assert left is not None and right is not None
     return Sym(tuple((f, _where(mask, x, y)) for f, x, y in zip(fmts, left, right)))
@@ -283,7 +292,7 @@ def join(arena: Arena, values: Sequence[Value], sizes: Sequence[int], order: np.
     symbolic = [v for v in values if isinstance(v, Sym)]
     if not symbolic:
         pieces = [np.full(n, v, UINT[width]) if isinstance(v, int) else v for v, n in zip(values, sizes)]
-        column = np.concatenate(pieces)  # type: ignore[arg-type]
+        column: np.ndarray = np.concatenate(pieces)  # type: ignore[arg-type]
         return column if order is None else column[order]
     fmts: tuple[Fmt, ...] | None = tuple(f for f, _ in symbolic[0].parts)
     for v in values:
@@ -308,5 +317,9 @@ def _fill_blank(values: Sequence[Value], width: int) -> list[Value]:
     known = next((v for v in values if v is not None), None)
     if known is None:
         return [None]
-    blank: Value = Sym(tuple((f, 0 if f.kind == "bits" else UNDEF) for f, _ in known.parts)) if isinstance(known, Sym) else (False if width == 1 else 0)
+    blank: Value = (
+        Sym(tuple((f, 0 if f.kind == "bits" else UNDEF) for f, _ in known.parts))
+        if isinstance(known, Sym)
+        else (False if width == 1 else 0)
+    )
     return [blank if v is None else v for v in values]
