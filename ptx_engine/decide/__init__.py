@@ -1,8 +1,9 @@
 """Deciding equality of terms over the reals: fingerprints, exact proofs, real-number witnesses, explanations."""
 
 from ptx_engine.decide.api import decide
-from ptx_engine.decide.driver import CONSTANTS_WITHIN_1_ULP, Budget, Mode
+from ptx_engine.decide.driver import Budget, Mode
 from ptx_engine.decide.fingerprint import Fingerprints
+from ptx_engine.decide.outputs import CONSTANTS_WITHIN_1_ULP
 from ptx_engine.decide.regions import ascii_map, describe, region_data
 
 __all__ = ["CONSTANTS_WITHIN_1_ULP", "Budget", "Fingerprints", "Mode", "ascii_map", "decide", "describe", "region_data"]

@@ -345,3 +345,26 @@ def test_seed_and_order_change_nothing() -> None:
         (one,), (two,) = first.outputs, swapped.outputs
         assert np.array_equal(one.failing, two.failing)
         assert one.explanation is not None and two.explanation is not None and one.explanation.missing == two.explanation.extra
+
+
+# --- domains -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shift", [0, 1])
+def test_a_candidate_that_is_undefined_where_the_reference_is_not_is_not_proved(shift: int) -> None:
+    """sqrt(x)^2 has no value at x < 0; sqrt(x^2 + 1)^2 has one everywhere."""
+    arena, x = vector()
+    inside = arena.add(arena.mul(x, x), ONE) if shift else x
+    root = arena.sqrt(inside)
+    verdict = compare(arena, inside, arena.mul(root, root))
+    assert verdict.status is (Status.PROVED if shift else Status.UNKNOWN)
+    if not shift:
+        assert "root or logarithm of a negative number" in verdict.reason and re.search(r"\(x\[\d+\]=-.*: reference -", verdict.reason)
+        assert compare(arena, arena.mul(root, root), inside).status is Status.PROVED  # the other way round, as far as it is defined
+
+
+def test_a_vacuous_proof_is_not_one() -> None:
+    arena, x = vector()
+    negative = arena.log(arena.sub(arena.rational(-1), arena.mul(x, x)))
+    twin = arena.log(arena.sub(arena.rational(-1), arena.mul(x, x)))
+    assert compare(arena, x, arena.add(x, arena.sub(negative, twin))).status is Status.UNKNOWN

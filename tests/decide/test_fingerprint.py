@@ -13,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ptx_engine.decide.field import CHAIN, fields, mix
-from ptx_engine.decide.fingerprint import EVALUATORS, Fingerprints, fingerprint, input_values
+from ptx_engine.decide.fingerprint import Fingerprints, fingerprint, input_values
+from ptx_engine.decide.fingerprint_ops import EVALUATORS
 from ptx_engine.decide.levels import Mode, plan
 from ptx_engine.terms import ONE, TABLE, ZERO, Arena, Const, Op
 
