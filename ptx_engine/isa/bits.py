@@ -13,7 +13,7 @@ from typing import Union
 import numpy as np
 
 from ptx_engine.errors import NotStructuredError
-from ptx_engine.isa.values import BITS, F16, F32, F64, PRED, Fmt, Part, Sym, Value, int_fmt, split_bits, uninitialised, wrap_int
+from ptx_engine.isa.values import BITS, F16, F32, F64, PRED, Fmt, Part, Sym, Value, int_fmt, is_partial, split_bits, uninitialised, wrap_int
 from ptx_engine.terms import Arena, Ids, Op
 
 #: a byte of a register: (part index in ``parts``, byte index) or concrete bits (int or uint8 column)
@@ -22,6 +22,8 @@ Byte = Union[tuple[Part, int], int, np.ndarray]
 
 def refused(name: str, value: Value) -> NotStructuredError:
     """The refusal of an integer operation on symbolic data, naming both."""
+    if is_partial(value):
+        return uninitialised("that only some of the executing threads have written")
     held = "+".join(f.name for f, _ in value.parts) if isinstance(value, Sym) else "concrete bits"
     return NotStructuredError(
         f"integer operation {name} on symbolic {held} data is none of the exact idioms",

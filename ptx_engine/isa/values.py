@@ -42,6 +42,10 @@ E4M3, E5M2 = Fmt("e4m3", 8, "float"), Fmt("e5m2", 8, "float")
 BITS8, BITS16, BITS32, BITS64 = (Fmt(f"b{n}", n, "bits") for n in (8, 16, 32, 64))
 BITS = {8: BITS8, 16: BITS16, 32: BITS32, 64: BITS64}
 PRED = Fmt("pred", 1, "pred", 0, 1)
+#: concrete bits that only some lanes of the group have written; the "id" is an int64 column with ``UNWRITTEN`` elsewhere.
+#: No instruction reads it: a register that was written under a predicate may only be read by the lanes that wrote it.
+PARTIAL = {width: Fmt(f"partly unwritten b{width}", width, "partial") for width in (1, 8, 16, 32, 64)}
+UNWRITTEN = int(np.iinfo(np.int64).min)
 FLOATS = {f.name: f for f in (F16, BF16, F32, TF32, F64, E4M3, E5M2)}
 _INT_FMTS: dict[tuple[int, int, int], Fmt] = {}
 
@@ -218,8 +222,30 @@ def take(value: Value, index: np.ndarray) -> Value:
     if value.__class__ is np.ndarray:
         return np.asarray(value[index])
     if value.__class__ is Sym:
-        return Sym(tuple((f, ids if isinstance(ids, int) else ids[index]) for f, ids in value.parts))
+        return settled(Sym(tuple((f, ids if isinstance(ids, int) else ids[index]) for f, ids in value.parts)))
     return value
+
+
+def partial(value: Value, written: np.ndarray, width: int) -> Value:
+    """Concrete bits that only the ``written`` lanes hold (an already partial value stays as it is elsewhere)."""
+    held = value.parts[0][1] if isinstance(value, Sym) else np.asarray(value).astype(UINT[64]).view(np.int64)
+    return settled(Sym(((PARTIAL[width], np.where(written, held, np.int64(UNWRITTEN))),)))
+
+
+def settled(value: Sym) -> Value:
+    """A partly unwritten register whose lanes are all written is plain bits again."""
+    fmt, ids = value.parts[0]
+    if fmt.kind != "partial":
+        return value
+    column = np.asarray(ids)
+    if bool((column == UNWRITTEN).any()):
+        return value
+    return column != 0 if fmt.bits == 1 else column.view(np.uint64).astype(UINT[fmt.bits])
+
+
+def is_partial(value: Value) -> bool:
+    """Whether some lanes of a register of concrete bits were never written."""
+    return isinstance(value, Sym) and value.parts[0][0].kind == "partial"
 
 
 def common_fmts(a: Value, b: Value) -> tuple[Fmt, ...] | None:
@@ -251,11 +277,13 @@ def choose(arena: Arena, mask: np.ndarray, a: Value, b: Value, width: int) -> Va
         other = b if a is None else a
         if other is None:
             return None
-        if isinstance(other, Sym):
+        if isinstance(other, Sym) and not is_partial(other):
             blank: Value = Sym(tuple((f, 0 if f.kind == "bits" else UNDEF) for f, _ in other.parts))
         else:
-            blank = False if width == 1 else 0
+            return partial(other, ~mask if a is None else mask, width)
         a, b = (blank, b) if a is None else (a, blank)
+    if is_partial(a) or is_partial(b):
+        return _choose_partial(mask, a, b, width)
     if not isinstance(a, Sym) and not isinstance(b, Sym):
         if isinstance(a, int) and isinstance(b, int):
             if a == b:
@@ -273,6 +301,19 @@ def choose(arena: Arena, mask: np.ndarray, a: Value, b: Value, width: int) -> Va
     return Sym(tuple((f, _where(mask, x, y)) for f, x, y in zip(fmts, left, right)))
 
 
+def _choose_partial(mask: np.ndarray, a: Value, b: Value, width: int) -> Value:
+    """``choose`` where a side is partly unwritten; the other must be concrete bits too."""
+    for v in (a, b):
+        if isinstance(v, Sym) and not is_partial(v):
+            raise NotStructuredError("a register holds symbolic data in some threads and nothing in others", feature="partly unwritten register")
+    x, y = (v if isinstance(v, Sym) else Sym(((PARTIAL[width], _bits64(v, len(mask))),)) for v in (a, b))
+    return settled(Sym(((PARTIAL[width], np.where(mask, x.parts[0][1], y.parts[0][1])),)))
+
+
+def _bits64(value: Value, n: int) -> np.ndarray:
+    return np.broadcast_to(np.asarray(value).astype(UINT[64]).view(np.int64), (n,))
+
+
 def _where(mask: np.ndarray, x: Ids, y: Ids) -> Ids:
     if isinstance(x, int) and isinstance(y, int):
         return x if x == y else np.where(mask, np.int32(x), np.int32(y))
@@ -286,9 +327,11 @@ def join(arena: Arena, values: Sequence[Value], sizes: Sequence[int], order: np.
     if isinstance(first, int) and all(isinstance(v, int) and v == first for v in values):
         return first
     if any(v is None for v in values):
-        values = _fill_blank(values, width)
+        values = _fill_blank(values, sizes, width)
         if values[0] is None:
             return None
+    if any(is_partial(v) for v in values):
+        return _join_partial(values, sizes, order, width)
     symbolic = [v for v in values if isinstance(v, Sym)]
     if not symbolic:
         pieces = [np.full(n, v, UINT[width]) if isinstance(v, int) else v for v, n in zip(values, sizes)]
@@ -312,14 +355,19 @@ def join(arena: Arena, values: Sequence[Value], sizes: Sequence[int], order: np.
     return Sym(tuple(parts))
 
 
-def _fill_blank(values: Sequence[Value], width: int) -> list[Value]:
-    """Groups that never wrote the register get undefined lanes (symbolic) or zero (concrete; such a register is dead there)."""
+def _join_partial(values: Sequence[Value], sizes: Sequence[int], order: np.ndarray | None, width: int) -> Value:
+    if any(isinstance(v, Sym) and not is_partial(v) for v in values):
+        raise NotStructuredError("threads that meet hold symbolic data or nothing in one register", feature="partly unwritten register")
+    column = np.concatenate([np.asarray(v.parts[0][1]) if isinstance(v, Sym) else _bits64(v, n) for v, n in zip(values, sizes)])
+    return settled(Sym(((PARTIAL[width], column if order is None else column[order]),)))
+
+
+def _fill_blank(values: Sequence[Value], sizes: Sequence[int], width: int) -> list[Value]:
+    """Groups that never wrote the register: undefined lanes of symbolic data, unwritten lanes of bits."""
     known = next((v for v in values if v is not None), None)
     if known is None:
         return [None]
-    blank: Value = (
-        Sym(tuple((f, 0 if f.kind == "bits" else UNDEF) for f, _ in known.parts))
-        if isinstance(known, Sym)
-        else (False if width == 1 else 0)
-    )
-    return [blank if v is None else v for v in values]
+    if isinstance(known, Sym) and not is_partial(known):
+        blank: Value = Sym(tuple((f, 0 if f.kind == "bits" else UNDEF) for f, _ in known.parts))
+        return [blank if v is None else v for v in values]
+    return [Sym(((PARTIAL[width], np.full(n, UNWRITTEN, np.int64)),)) if v is None else v for v, n in zip(values, sizes)]

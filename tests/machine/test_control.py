@@ -163,3 +163,26 @@ def test_block_must_fit_reqntid() -> None:
     with pytest.raises(LaunchError, match="requires a block"):
         run(module("", directives=".reqntid 64"), [out(1)], block=32)
     run(module("", directives=".reqntid 32"), [out(1)], block=32)
+
+
+def test_register_written_under_a_predicate_is_read_by_its_writers_only() -> None:
+    body = OWN + "setp.lt.u32 %p1, %r0, 10;\n@%p1 add.s32 %r9, %r0, 7;\n{use} st.global.u32 [%d1], %r9;"
+    execution, arena = run(module(body.format(use="@%p1")), [out(32)])
+    assert column(execution, arena) == [t + 7 for t in range(10)]
+    with pytest.raises(NotStructuredError, match="written"):
+        run(module(body.format(use="")), [out(32)])
+
+
+def test_register_written_on_one_path_is_unwritten_on_the_other() -> None:
+    body = OWN + (
+        "setp.lt.u32 %p1, %r0, 10;\n@!%p1 bra JOIN;\nadd.s32 %r9, %r0, 7;\nJOIN:\n{guard}\nadd.s32 %r10, %r9, 1;\nst.global.u32 [%d1], %r10;"
+    )
+    execution, arena = run(module(body.format(guard="@!%p1 exit;")), [out(32)])
+    assert column(execution, arena) == [t + 8 for t in range(10)]
+    with pytest.raises(NotStructuredError, match="written"):
+        run(module(body.format(guard="")), [out(32)])
+
+
+def test_register_never_written_is_refused() -> None:
+    with pytest.raises(NotStructuredError, match="read before it is written"):
+        run(module(OWN + "add.s32 %r1, %r2, 1;\nst.global.u32 [%d1], %r1;"), [out(32)])
