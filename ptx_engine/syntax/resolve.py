@@ -38,6 +38,7 @@ from ptx_engine.syntax.operands import SPECIAL
 from ptx_engine.syntax.scopes import Names, Range, Scope, Symbol
 
 _COMPONENTS = {2: ("x", "y"), 4: ("x", "y", "z", "w"), 8: tuple("01234567")}
+_SELECTORS = ("b0", "b1", "b2", "b3", "h0", "h1")
 _COLOURS = dict(zip("rgba", "xyzw"))
 #: opcodes whose subscripted operand is an access; elsewhere it is an address
 _ACCESSES = frozenset(("ld", "st", "ldu", "ldmatrix", "stmatrix", "atom", "red", "prefetch", "prefetchu", "wmma"))
@@ -156,13 +157,15 @@ class _Flattener:
         self.span = instruction.span
         memo = scope.memo
         operands: list[Operand] = []
+        if instruction.opcode in ("bra", "brx"):
+            self._check_target(scope, instruction)
         for operand in instruction.operands:
             found = memo.get(id(operand)) or self._resolve(scope, operand)
             if type(found) is Subscript:
                 found = self._subscript(scope, found, instruction.opcode)
             operands.append(found)
-        if instruction.opcode == "bra" or instruction.opcode == "brx":
-            self._branch(scope, instruction, operands)
+        if instruction.opcode == "bra":
+            self._aim(scope, operands, instruction)
         guard: Operand | None = instruction.predicate
         if guard is not None:
             guard = memo.get(id(guard)) or self._resolve(scope, guard)
@@ -174,19 +177,24 @@ class _Flattener:
             instruction = replace(instruction, operands=tuple(operands), predicate=guard)
         self.instructions.append(instruction)
 
-    def _branch(self, scope: Scope, instruction: Instruction, operands: list[Operand]) -> None:
-        """Check the target and make it the unique label, whatever else has that name."""
+    def _check_target(self, scope: Scope, instruction: Instruction) -> None:
+        """A branch ends with a label, an indexed one with the name of a target list."""
         target = instruction.operands[-1] if instruction.operands else None
         if not isinstance(target, Name):
             raise self._error(f"'{instruction.opcode}' needs a label", self.span, instruction.opcode)
         if instruction.opcode == "bra":
-            unique = self._label(scope, target.name, self.span)
-            if operands[-1] != Name(unique):
-                operands[-1] = Name(unique, target.span)
+            self._label(scope, target.name, self.span)
             return
         symbol = self.names.find(scope, target.name)
         if symbol is None or not symbol.targets:
             raise self._error(f"'{target.name}' is no .branchtargets list", self.span, target.name)
+
+    def _aim(self, scope: Scope, operands: list[Operand], instruction: Instruction) -> None:
+        """The target is the label, whatever else has its name in an inner scope."""
+        target = instruction.operands[-1]
+        unique = Name(self._label(scope, target.name, self.span)) if isinstance(target, Name) else target
+        if operands[-1] != unique:
+            operands[-1] = unique
 
     def _label(self, scope: Scope, name: str, span: Span) -> str:
         unique = self.names.find_label(scope, name)
@@ -282,11 +290,11 @@ class _Flattener:
         register = self._declared(scope, name)
         if register is not None:
             return register
-        stem, dot, _ = name.partition(".")
-        if dot:
+        if "." in name:
             # a video instruction's %r1.b0 stays as it is, but its register must exist
-            if self._declared(scope, stem) is None:
-                raise self._undeclared(scope, stem)
+            stem, _, selector = name.partition(".")
+            if self._declared(scope, stem) is None or selector not in _SELECTORS:
+                raise self._undeclared(scope, name)
             return operand
         unique = self._symbol(scope, name)
         return operand if unique == name else Name(unique, operand.span)

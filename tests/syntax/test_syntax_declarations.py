@@ -133,7 +133,9 @@ def test_performance_directives() -> None:
 
 
 def test_module_directives_and_files() -> None:
-    text = '.pragma "a"; .func f(){} .weak .func g(); .alias g, f; .file 1 "/a/b.py" .file 2 "d" "c.py", 1, 2 .section .debug_x {.b8 1 // }\n}'
+    text = (
+        '.pragma "a"; .func f(){} .weak .func g(); .alias g, f; .file 1 "/a/b.py" .file 2 "d" "c.py", 1, 2 .section .debug_x {.b8 1 // }\n}'
+    )
     module = parse(HEADER + text)
     assert module.directives == (Directive("pragma", ("a",)), Directive("alias", ("g", "f")))
     assert module.files == ((1, "/a/b.py"), (2, "d/c.py"))
