@@ -80,6 +80,11 @@ class OrderChecker:
         ctas = self._launch.cta_count if self._launch.ctas is None else len(self._launch.ctas)
         return self._n * ctas > 1
 
+    @property
+    def shared_accesses_held(self) -> int:
+        """Accesses to shared memory kept for later comparison: bounded, whatever the program."""
+        return self._shared.held
+
     # --- batches ------------------------------------------------------------------------------
 
     def begin_batch(self, ctas: np.ndarray) -> None:
@@ -213,6 +218,8 @@ class OrderChecker:
             self._full_barrier(seq, slots[full])
         if late.any() or not full.all():
             self._beyond_barriers = True
+            left_out = threads[~full[np.searchsorted(slots, slots_of)]]
+            self._report.partial.add(seq, instruction, barrier_id, self._batch.grid_threads(left_out))
 
     def _full_barrier(self, seq: int, slots: np.ndarray) -> None:
         every = len(slots) == self._batch.slots

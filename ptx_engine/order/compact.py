@@ -1,6 +1,7 @@
 """Drops accesses that later ones of the same thread stand for, so that memory stays bounded where no barrier ends an interval.
 
 If a later access of the same thread to the same bytes is at least as strong, whatever races with the earlier one races with it too.
+Where a thread has stored different values, the one kept stands for all of them: its value counts as unknown.
 """
 
 from __future__ import annotations
@@ -9,31 +10,62 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ptx_engine.order.records import ASYNC, ATOMIC, Column
+from ptx_engine.order.records import ASYNC, WRITE, Column
 
 
 def without_superseded(columns: Sequence[Column]) -> list[Column]:
     """The columns without accesses that their thread repeated later with the same kind, address and width; copies are all kept."""
-    kept = [c for c in columns if c.kind & ASYNC]
+    copies = [c for c in columns if c.kind & ASYNC]
     plain = sorted((c for c in columns if not c.kind & ASYNC), key=lambda c: c.seq)
     if not plain:
-        return kept
-    number = np.repeat(np.arange(len(plain)), [len(c.threads) for c in plain])
-    position = np.concatenate([np.arange(len(c.threads)) for c in plain])
-    shape = np.array([(c.kind, c.nbytes, c.beyond_cta, c.instruction if c.kind & ATOMIC else 0) for c in plain], np.int64)
-    shape_of = np.unique(shape, axis=0, return_inverse=True)[1].reshape(-1)[number]
+        return copies
+    lengths = [len(c.threads) for c in plain]
+    number = np.repeat(np.arange(len(plain)), lengths)
+    order, same = _repetitions(plain, number)
+    kept = np.ones(len(order), bool)
+    kept[order[:-1]] = ~same
+    mixed = np.zeros(len(order), bool)
+    mixed[order] = _tainted(same, same & ~_equal_values(plain, number, order))
+    starts = np.concatenate([[0], np.cumsum(lengths)])
+    out = copies
+    for i, column in enumerate(plain):
+        part = slice(int(starts[i]), int(starts[i + 1]))
+        for some, known in ((kept[part] & ~mixed[part], True), (kept[part] & mixed[part], False)):
+            if some.any():
+                piece = column.subset(some)
+                piece.values = piece.values if known else None
+                out.append(piece)
+    return sorted(out, key=lambda c: c.seq)
+
+
+def _repetitions(plain: Sequence[Column], number: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(an order of all accesses in which repetitions are neighbours, the earlier first; whether each repeats in the next)"""
+    parts = [1 if c.values is None else c.values.reshape(len(c.threads), -1).shape[1] for c in plain]
+    shapes = np.array([(c.kind, c.nbytes, c.beyond_cta, k) for c, k in zip(plain, parts)], np.int64)
+    shape = np.unique(shapes, axis=0, return_inverse=True)[1].reshape(-1)[number]
     thread = np.concatenate([c.batch.grid_threads(c.threads) for c in plain])
     address = np.concatenate([c.addresses for c in plain])
-    order = np.lexsort((number, shape_of, thread, address))
-    last = np.ones(len(order), bool)
-    keys = [k[order] for k in (shape_of, thread, address)]
-    last[:-1] = (keys[0][1:] != keys[0][:-1]) | (keys[1][1:] != keys[1][:-1]) | (keys[2][1:] != keys[2][:-1])
-    chosen = np.zeros(len(order), bool)
-    chosen[order[last]] = True
-    for i, column in enumerate(plain):
-        mask = chosen[number == i] if len(plain) < 64 else None
-        if mask is None:
-            mask = chosen[np.searchsorted(number, i) : np.searchsorted(number, i, "right")]
-        if mask.any():
-            kept.append(column if mask.all() else column.subset(position[: len(mask)][mask]))
-    return sorted(kept, key=lambda c: c.seq)
+    order = np.lexsort((number, shape, thread, address))
+    same = np.ones(len(order) - 1, bool)
+    for key in (shape, thread, address):
+        same &= key[order[1:]] == key[order[:-1]]
+    return order, same
+
+
+def _equal_values(plain: Sequence[Column], number: np.ndarray, order: np.ndarray) -> np.ndarray:
+    """Whether neighbours in the order store the same known value (loads: yes)."""
+    known = np.array([c.values is not None or not c.kind & WRITE for c in plain])[number][order]
+    equal = known[1:] & known[:-1]
+    tables = [np.zeros((len(c.threads), 1), np.int64) if c.values is None else c.values.reshape(len(c.threads), -1) for c in plain]
+    for part in range(max(t.shape[1] for t in tables)):
+        value = np.concatenate([t[:, part] if part < t.shape[1] else np.zeros(len(t), np.int64) for t in tables])[order]
+        equal &= value[1:] == value[:-1]
+    return np.asarray(equal)
+
+
+def _tainted(same: np.ndarray, differs: np.ndarray) -> np.ndarray:
+    """For every place of the order: whether its run of repetitions differs anywhere up to it."""
+    run = np.concatenate([[0], np.cumsum(~same)])
+    changes = np.concatenate([[0], np.cumsum(differs)])
+    first = np.concatenate([[0], np.flatnonzero(~same) + 1])
+    return np.asarray(changes > changes[first[run]])

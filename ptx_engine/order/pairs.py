@@ -18,6 +18,10 @@ WINDOW = 1024
 ATOMIC_WINDOW = 1 << 14
 
 
+#: pairs looked at together
+CHUNK = 1 << 17
+
+
 @dataclass
 class Rows:
     """Attributes of all cells of a ``Cells``, aligned with it. ``released``: from when on a barrier of the thread orders the access;
@@ -55,7 +59,7 @@ Oracle = Callable[[Rows, np.ndarray, np.ndarray], np.ndarray]
 
 def unordered_pairs(rows: Rows, oracle: Oracle | None) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """(earlier, later) row numbers of conflicting accesses that no edge orders, each pair of accesses once per common granule."""
-    for earlier, later in _conflicting(rows):
+    for earlier, later in _in_chunks(_conflicting(rows)):
         keep = ~_ordered_by_barriers(rows, earlier, later)
         earlier, later = earlier[keep], later[keep]
         if oracle is not None and len(earlier):
@@ -63,6 +67,20 @@ def unordered_pairs(rows: Rows, oracle: Oracle | None) -> Iterator[tuple[np.ndar
             earlier, later = earlier[keep], later[keep]
         if len(earlier):
             yield earlier, later
+
+
+def _in_chunks(pairs: Iterator[tuple[np.ndarray, np.ndarray]]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """The same pairs in fewer, longer pieces: replicated stores give a short piece per replica."""
+    held: list[tuple[np.ndarray, np.ndarray]] = []
+    count = 0
+    for pair in pairs:
+        held.append(pair)
+        count += len(pair[0])
+        if count >= CHUNK:
+            yield np.concatenate([a for a, _ in held]), np.concatenate([b for _, b in held])
+            held, count = [], 0
+    if held:
+        yield np.concatenate([a for a, _ in held]), np.concatenate([b for _, b in held])
 
 
 def _ordered_by_barriers(rows: Rows, a: np.ndarray, b: np.ndarray) -> np.ndarray:

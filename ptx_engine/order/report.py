@@ -9,52 +9,24 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from enum import IntEnum
 
 import numpy as np
 
 from ptx_engine.findings import Finding, Severity, Site
 from ptx_engine.launch import Buffer, Launch
+from ptx_engine.order.missing import MISSING_TEXT, Missing, PartialBarriers, classify
 from ptx_engine.order.pairs import Rows
-from ptx_engine.order.records import ASYNC, ATOMIC, NEVER, READ, WRITE, Column, Space
+from ptx_engine.order.records import ASYNC, ATOMIC, READ, WRITE, Column, Space
 
 #: functions from stored values (any shape) to uint64 keys, cheapest first; equal keys of one of them mean equal bits
 ValueKeys = Sequence[Callable[[np.ndarray], np.ndarray]]
 
 
-class Missing(IntEnum):
-    """What would order two accesses."""
-
-    BARRIER = 0
-    WARP_BARRIER = 1
-    WAIT = 2
-    BARRIER_AFTER_WAIT = 3
-    BARRIER_BEFORE_COPY = 4
-    GRID_ORDER = 5
-    EXITED = 6
-    SCOPE = 7
-    WIDTH = 8
-    WAIT_BEFORE_REUSE = 9
-
-
-MISSING_TEXT = {
-    Missing.BARRIER: "no barrier between them",
-    Missing.WARP_BARRIER: "no bar.warp.sync between two lanes of one warp (lanes do not run in lockstep)",
-    Missing.WAIT: "no cp.async.wait_group for the group that wrote it",
-    Missing.BARRIER_AFTER_WAIT: "waited for by the thread that issued the copy, but no barrier after the wait orders it for another thread",
-    Missing.BARRIER_BEFORE_COPY: "no barrier between the access and the cp.async that overwrites its bytes",
-    Missing.GRID_ORDER: "no order exists between CTAs of a grid",
-    Missing.EXITED: "the thread exited before the barrier, which therefore says nothing about its accesses",
-    Missing.SCOPE: "atomics of scope cta do not exclude those of another CTA",
-    Missing.WIDTH: "atomics of different widths or addresses do not exclude each other",
-    Missing.WAIT_BEFORE_REUSE: "no cp.async.wait_group for the group that reads it",
-}
-
-
 @dataclass
 class _Group:
-    count: int
-    example: Finding
+    count: int = 0
+    example: Finding | None = None
+    within_warp: bool = False
 
 
 def role(kind: int) -> str:
@@ -76,6 +48,7 @@ class Report:
         self._starts = [b.address for b in self._buffers]
         self._warp_size = warp_size
         self._groups: dict[tuple[int, ...], _Group] = {}
+        self.partial = PartialBarriers(launch.threads, warp_size)
 
     def site(self, grid_thread: int, instruction: int, what: str) -> Site:
         """The site of a grid-wide thread number."""
@@ -89,15 +62,18 @@ class Report:
         missing = classify(rows, a, b)
         buffer = self._buffer_numbers(space, rows, a, b)
         first, second = cells.of("instruction", a), cells.of("instruction", b)
-        keys = np.stack([same, missing, np.minimum(first, second), np.maximum(first, second), rows.kind[a], rows.kind[b], buffer], axis=1)
-        found, example, counts = np.unique(keys, axis=0, return_index=True, return_counts=True)
-        for key, at, count in zip(found.tolist(), example.tolist(), counts.tolist()):
-            full = (list(Space).index(space), *key)
-            group = self._groups.get(full)
-            if group is None:
-                self._groups[full] = _Group(count, self._word(space, rows, int(a[at]), int(b[at]), bool(key[0]), Missing(key[1])))
-            else:
-                group.count += count
+        within_warp = missing == Missing.WARP_BARRIER  # of one group with the pairs across warps, which make the better example
+        cause = np.where(within_warp, int(Missing.BARRIER), missing)
+        keys = np.stack([same, cause, np.minimum(first, second), np.maximum(first, second), rows.kind[a], rows.kind[b], buffer], axis=1)
+        best_first = np.argsort(within_warp, kind="stable")
+        example, counts = _distinct_rows(keys[best_first])
+        for at, count in zip(best_first[example].tolist(), counts.tolist()):
+            full = (list(Space).index(space), *keys[at].tolist())
+            group = self._groups.setdefault(full, _Group())
+            group.count += count
+            if group.example is None or (group.within_warp and not within_warp[at]):
+                group.example = self._word(space, rows, int(a[at]), int(b[at]), bool(same[at]), Missing(int(missing[at])))
+                group.within_warp = bool(within_warp[at])
 
     def _buffer_numbers(self, space: Space, rows: Rows, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         if space is not Space.GLOBAL:
@@ -113,14 +89,20 @@ class Report:
             self.site(int(rows.cells.thread[r]), int(rows.cells.of("instruction", np.array([r]))[0]), what)
             for r, what in zip((a, b), roles)
         )
+        text = MISSING_TEXT[missing]
+        barrier = self.partial.between(rows, a, b) if missing in (Missing.BARRIER, Missing.BARRIER_AFTER_WAIT) else None
+        if barrier is not None:
+            text = f"{text}: {barrier[1]}"
+            sites += (self.site(int(rows.cta[a]) * self._launch.threads + int(barrier[0].tids[0]), barrier[0].instruction, "barrier"),)
         tensor, index, offset = self._place(space, int(low[0]))
         where = f"{space.value} memory" if not tensor else f"{tensor}[{', '.join(map(str, index))}]"
         kind = "same-value write" if same else "data race"
         happens = "write the same value to the same bytes" if same else "touch the same bytes"
+        whose = "one thread" if rows.cells.thread[a] == rows.cells.thread[b] else "two threads"
         return Finding(
-            kind=kind, message=f"{kind} on {where} ({conflict}): {roles[0]} and {roles[1]} of two threads {happens}, unordered",
+            kind=kind, message=f"{kind} on {where} ({conflict}): {roles[0]} and {roles[1]} of {whose} {happens}, unordered",
             severity=Severity.NOTE if same else Severity.ERROR, space=space.value, tensor=tensor, index=index, address_offset=offset,
-            width_bytes=int(width[0]), sites=sites, missing=MISSING_TEXT[missing], details={"conflict": conflict},
+            width_bytes=int(width[0]), sites=sites, missing=text, details={"conflict": conflict},
         )  # fmt: skip
 
     def _place(self, space: Space, address: int) -> tuple[str, tuple[int, ...], int]:
@@ -135,8 +117,18 @@ class Report:
 
     def findings(self) -> list[Finding]:
         """All groups, errors first, in a fixed order."""
-        ordered = sorted(self._groups.items(), key=lambda item: (item[1].example.severity is Severity.NOTE, item[0]))
-        return [replace(group.example, count=group.count) for _, group in ordered]
+        worded = [(key, replace(g.example, count=g.count)) for key, g in self._groups.items() if g.example is not None]
+        return [finding for _, finding in sorted(worded, key=lambda item: (item[1].severity is Severity.NOTE, item[0]))]
+
+
+def _distinct_rows(keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(first occurrence, count) of each distinct row of small non-negative numbers."""
+    code = np.zeros(len(keys), np.int64)
+    for column in keys.T.astype(np.int64):
+        values, compact = np.unique(column, return_inverse=True)
+        code = code * len(values) + compact.reshape(-1)
+    _, example, counts = np.unique(code, return_index=True, return_counts=True)
+    return example, counts
 
 
 def cta_index(launch: Launch, cta: int) -> tuple[int, int, int]:
@@ -158,29 +150,6 @@ def _overlap(rows: Rows, a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.n
     low = np.maximum(low_a, low_b)
     high = np.minimum(low_a + rows.cells.of("nbytes", a), low_b + rows.cells.of("nbytes", b))
     return low, high - low
-
-
-def classify(rows: Rows, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """The ``Missing`` of each unordered pair (a before b in executed order)."""
-    kind_a, kind_b = rows.kind[a], rows.kind[b]
-    same_cta, same_thread = rows.cta[a] == rows.cta[b], rows.cells.thread[a] == rows.cells.thread[b]
-    copy_a, copy_b = (kind_a & ASYNC) != 0, (kind_b & ASYNC) != 0
-    waited = rows.released[a] < rows.seq[b]
-    both_atomic = (kind_a & kind_b & ATOMIC) != 0
-    exited = (rows.cap[a] != NEVER) & (rows.released[a] < rows.base[b])
-    shape = (rows.cells.of("nbytes", a) != rows.cells.of("nbytes", b)) | (rows.cells.offset[a] != rows.cells.offset[b])
-    cases = [
-        (both_atomic & shape, Missing.WIDTH),
-        (both_atomic, Missing.SCOPE),
-        (~same_cta, Missing.GRID_ORDER),
-        (exited & ~same_thread, Missing.EXITED),
-        (copy_a & ~waited & ((kind_a & WRITE) == 0), Missing.WAIT_BEFORE_REUSE),
-        (copy_a & ~waited, Missing.WAIT),
-        (copy_a & waited, Missing.BARRIER_AFTER_WAIT),
-        (copy_b & ((kind_b & WRITE) != 0), Missing.BARRIER_BEFORE_COPY),
-        (rows.warp[a] == rows.warp[b], Missing.WARP_BARRIER),
-    ]
-    return np.select([case for case, _ in cases], [int(m) for _, m in cases], int(Missing.BARRIER))
 
 
 def same_values(rows: Rows, a: np.ndarray, b: np.ndarray, value_keys: ValueKeys = ()) -> np.ndarray:

@@ -28,6 +28,10 @@ class SharedLog:
         self._count = 0
         self._limit = LIMIT
 
+    @property
+    def held(self) -> int:
+        return sum(len(c.threads) for c in (*self._new, *self._old))
+
     def add(self, column: Column) -> None:
         self._new.append(column)
         self._count += len(column.threads)
