@@ -239,3 +239,15 @@ def test_json_is_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest
     with pytest.raises(OSError, match="disk full"):
         write_json([], path)
     assert path.read_bytes() == before and [p.name for p in path.parent.iterdir()] == ["report.json"]
+
+
+def test_a_note_is_two_lines_and_the_verdict_stands() -> None:
+    site = Site("store", (0, 0, 0), 0, 5, 40, 412, "st.shared.b32 [%r14], %r31;", "k.py:3:1")
+    report = KernelReport("k", status=Status.PROVED, ctas_executed=1, ctas_total=1)
+    report.findings = [Finding("same-value write", "", Severity.NOTE, space="shared", sites=(site, site), count=7)]
+    report.comparisons = [
+        Comparison(REFERENCE, "r", Verdict(Status.PROVED, Method.EXACT, [OutputVerdict("C", Status.PROVED, 4, classes=1)]))
+    ]
+    lines = render(report).splitlines()
+    assert len(lines) == 4 and lines[0].startswith("note: k: same-value write on shared memory, 7 times: harmless")
+    assert "k.py:3:1" in lines[1] and lines[3].startswith("ok: k: 4 outputs in 1 class")

@@ -61,7 +61,9 @@ def compile_side(side: SideSpec, kernel: Any) -> Compiled:
     start = time.perf_counter()
     try:
         target = GPUTarget("cuda", int(side.target.partition(":")[2]), 32)
-        compiled = triton.compile(ASTSource(fn, signature, constants, attributes), target=target, options=dict(side.options))
+        with triton.knobs.compilation.scope():
+            triton.knobs.compilation.always_compile = True  # its cache knows kernels by text: source lines may be another file's
+            compiled = triton.compile(ASTSource(fn, signature, constants, attributes), target=target, options=dict(side.options))
     except Exception as error:  # the compiler's own errors have many classes
         raise _error(side, f"Triton could not compile {side.source}: {type(error).__name__}: {error}") from error
     seconds = time.perf_counter() - start

@@ -14,9 +14,10 @@ _SAID = ("conflict",)
 
 def render_finding(finding: Finding, paint: Painter, kernel: str, ptx_name: str = "") -> list[str]:
     """The lines of one finding. ``ptx_name`` names the PTX file where sites have no line of the user's."""
-    severity = "error" if finding.severity is Severity.ERROR else "note"
     about = finding.kind + (f" on {_place_name(finding)}" if _place_name(finding) else "")
-    rows = [title(paint, severity, f"{kernel}: {about}", _tag(finding))]
+    if finding.severity is Severity.NOTE:
+        return _note(finding, paint, f"{kernel}: {about}", ptx_name)
+    rows = [title(paint, "error", f"{kernel}: {about}", _tag(finding))]
     single = len(finding.sites) == 1
     for site in finding.sites:
         rows += _site(site, paint, ptx_name, with_excerpt=single)
@@ -36,6 +37,16 @@ def render_finding(finding: Finding, paint: Painter, kernel: str, ptx_name: str 
     return rows + (labelled(paint, "help", hint) if hint else [])
 
 
+def _note(finding: Finding, paint: Painter, about: str, ptx_name: str) -> list[str]:
+    """A note changes no verdict: two lines, with the first site's place."""
+    site = next(iter(finding.sites), None)
+    times = f", {finding.count} times" if finding.count > 1 else ""
+    rows = [f"{paint('note', 'note:')} {about}{times}: {finding_hint(finding) or printable(finding.message)}"]
+    if site is not None:
+        rows.append(f"  {paint('place', '-->')} {_place(site, ptx_name)}  {_instruction(site)}")
+    return rows
+
+
 def thread_name(site: Site) -> str:
     """``CTA 3, warp 0, lane 5`` (a CTA with more than one index as ``CTA (3,1,0)``)."""
     x, y, z = site.cta
@@ -44,13 +55,22 @@ def thread_name(site: Site) -> str:
 
 
 def _site(site: Site, paint: Painter, ptx_name: str, *, with_excerpt: bool) -> list[str]:
-    where = f"PTX line {site.ptx_line}" if site.ptx_line else f"instruction {site.instruction}"
-    code = f": {printable(site.ptx_text.strip())}" if site.ptx_text else ""
-    note = f"{site.role}, thread ({thread_name(site)}), {where}{code}"
+    note = f"{site.role}, thread ({thread_name(site)}), {_instruction(site)}"
     if with_excerpt and site.user_loc:
         return [*excerpt(site.user_loc, paint), f"    by {note}"]
-    place = site.user_loc or (f"{ptx_name}:{site.ptx_line}" if ptx_name and site.ptx_line else where)
-    return [f"  {paint('place', '-->')} {shown_place(place)}  {note}"]
+    return [f"  {paint('place', '-->')} {_place(site, ptx_name)}  {note}"]
+
+
+def _instruction(site: Site) -> str:
+    where = f"PTX line {site.ptx_line}" if site.ptx_line else f"instruction {site.instruction}"
+    return where + (f": {printable(site.ptx_text.strip())}" if site.ptx_text else "")
+
+
+def _place(site: Site, ptx_name: str) -> str:
+    """The user's line, else the PTX line, else the instruction's number."""
+    if site.user_loc or not site.ptx_line:
+        return shown_place(site.user_loc or f"instruction {site.instruction}")
+    return shown_place(f"{ptx_name}:{site.ptx_line}") if ptx_name else f"PTX line {site.ptx_line}"
 
 
 def _place_name(finding: Finding) -> str:
@@ -62,7 +82,7 @@ def _place_name(finding: Finding) -> str:
 def _tag(finding: Finding) -> str:
     if finding.kind == "data race":
         return "race, 2 schedules exist"
-    return finding.kind if finding.severity is Severity.ERROR else f"{finding.kind}, no error"
+    return finding.kind
 
 
 def _address(finding: Finding) -> str:
