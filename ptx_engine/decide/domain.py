@@ -16,7 +16,7 @@ from ptx_engine.terms.arena import Arena
 from ptx_engine.terms.ops import Op
 
 #: operators that are undefined on sets with an interior
-_PARTIAL = (Op.SQRT, Op.LOG2, Op.POW)
+PARTIAL = (Op.SQRT, Op.LOG2, Op.POW)
 
 
 def narrowed(arena: Arena, reference: np.ndarray, candidate: np.ndarray, *, seed: int = 0) -> list[tuple[int, dict[int, mpq], Value]]:
@@ -26,7 +26,7 @@ def narrowed(arena: Arena, reference: np.ndarray, candidate: np.ndarray, *, seed
     """
     ids = np.concatenate((reference, candidate))
     order = plan(arena, ids, Mode.CONE)
-    if not np.isin(order.codes, _PARTIAL).any():
+    if not np.isin(order.codes, PARTIAL).any():
         return []
     draw = random_inputs(arena, seed)
     reals = Reals(arena, ids, draw, order=order)

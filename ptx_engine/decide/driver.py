@@ -15,7 +15,7 @@ from enum import Enum
 import numpy as np
 
 from ptx_engine.decide.budget import ProofBudget
-from ptx_engine.decide.domain import narrowed
+from ptx_engine.decide.domain import PARTIAL, narrowed
 from ptx_engine.decide.explain import explain
 from ptx_engine.decide.fingerprint import DEFAULT_POINTS, Fingerprints
 from ptx_engine.decide.names import storage_names
@@ -29,6 +29,8 @@ from ptx_engine.verdict import Method, OutputVerdict, Status, Verdict
 
 #: float64 relative difference above which a pair goes to the witness search before it goes to the prover
 _SUSPICIOUS = 1e-6
+#: so many outputs are screened over a plan of their own; more share the fingerprints' plan
+_FEW = 16
 #: outputs looked at in float64 where fingerprints agree
 _SAMPLE = 64
 #: proved classes per tensor whose domains are compared
@@ -157,7 +159,8 @@ class _Decision:
 
     def _screen(self, tensor: Tensor, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Rows that differ in float64, in order, and those that do not."""
-        result = screen(self.arena, tensor.reference[rows], tensor.candidate[rows], seed=self.budget.seed)
+        order = self.prints.plan if self.prints is not None and len(rows) > _FEW else None
+        result = screen(self.arena, tensor.reference[rows], tensor.candidate[rows], seed=self.budget.seed, order=order)
         differing = (result.difference > _SUSPICIOUS) | (np.isnan(result.difference) & (result.one_sided > 0))
         seen = result.difference[~np.isnan(result.difference) & ~differing]
         if len(seen):
@@ -174,7 +177,7 @@ class _Decision:
         if len(differing):
             self._witness(tensor, differing)
             return
-        if narrowed(self.arena, tensor.reference[sample[:1]], tensor.candidate[sample[:1]], seed=self.budget.seed):
+        if self._partial() and narrowed(self.arena, tensor.reference[sample[:1]], tensor.candidate[sample[:1]], seed=self.budget.seed):
             return
         tensor.state[rows] = State.PROVED.value
         points = self.budget.points
@@ -209,7 +212,7 @@ class _Decision:
         """Which rows are in classes whose candidate is undefined where the reference is not (one member of each is tried)."""
         narrow = np.zeros(len(rows), bool)
         equal = [result.members for result in results if result.outcome is Outcome.EQUAL][:_DOMAIN_CLASSES]
-        if not equal:
+        if not equal or not self._partial():
             return narrow
         first = rows[[int(members[0]) for members in equal]]
         name_of = storage_names(self.arena)
@@ -221,6 +224,10 @@ class _Decision:
                 f"where the reference is defined ({shown}{', ...' if len(inputs) > 4 else ''}: reference {digits(value, 6)})"
             )
         return narrow
+
+    def _partial(self) -> bool:
+        """Whether any term has an operator that is undefined on more than isolated points."""
+        return self.prints is not None and bool(np.isin(self.prints.plan.codes, PARTIAL).any())
 
     def _last_resort(self, tensor: Tensor) -> None:
         """What no proof settled: numbers for the report, and a witness if there is one after all."""

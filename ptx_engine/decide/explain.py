@@ -25,6 +25,8 @@ from ptx_engine.verdict import Explanation
 #: terms spelled out in a text, and kept in the lists
 _SHOWN, _KEPT = 3, 64
 _MAX_DESCENT = 10_000
+#: factors spelled out in a product
+_FACTORS = 4
 
 
 @dataclass(frozen=True)
@@ -119,6 +121,8 @@ class _Explainer:
         factors = [self._factor(factor, count) for factor, count in _powers(monomial)]
         if not factors:
             return str(coef)
+        if len(factors) > _FACTORS:  # a rescaled accumulator carries one exponential per step
+            factors = [*factors[:_FACTORS], f"({len(factors) - _FACTORS} more factors)"]
         head = "" if coef == 1 else ("-" if coef == -1 else f"{coef}*")
         return head + "*".join(factors)
 

@@ -6,6 +6,8 @@ value a floating-point number of ``bits`` bits, with an exponent range that noth
 
 from __future__ import annotations
 
+import math
+import operator
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -37,19 +39,22 @@ class Cone:
         """Values of all nodes. ``inputs`` maps input ids to rationals (0 where missing); ``constants`` replaces constants."""
         with gmpy2.context(precision=bits, emax=gmpy2.get_emax_max(), emin=gmpy2.get_emin_min()):
             values: dict[int, Value] = {ident: mpq(inputs.get(ident, 0)) for ident in self.inputs}
+            whole = _Scaled(values)
             for ident in self.constants:
                 chosen = ident if constants is None else constants.get(ident, ident)
                 values[ident] = _constant(self.arena.consts[chosen], bits)
             for ident in self.nodes:
-                values[ident] = self._node(ident, values, bits)
+                values[ident] = self._node(ident, values, whole, bits)
         return values
 
-    def _node(self, ident: int, values: dict[int, Value], bits: int) -> Value:
+    def _node(self, ident: int, values: dict[int, Value], whole: _Scaled, bits: int) -> Value:
         op, a, b, c = self.arena.node(ident)
         if op is Op.CONST:
             return _constant(self.arena.consts[a], bits)
         if op is Op.DOT:
             rows, cols, total = self.arena.dot_operands(ident)
+            if rows.max() < 0 and cols.max() < 0:
+                return values[total] + whole.product(rows.tolist(), cols.tolist())
             result = values[total]
             for x, y in zip(rows.tolist(), cols.tolist()):
                 result = result + values[x] * values[y]
@@ -59,6 +64,18 @@ class Cone:
         row = TABLE[op]
         used = [(x, name in row.plain) for slot, (name, x) in enumerate(zip("abc", (a, b, c))) if slot < row.arity or name in row.plain]
         return EVALUATORS[op](*(x if plain else values[x] for x, plain in used))
+
+
+class _Scaled:
+    """Inputs over their common denominator: long products of inputs are sums of integers."""
+
+    def __init__(self, inputs: Mapping[int, mpq]) -> None:
+        self.scale = math.lcm(1, *{int(value.denominator) for value in inputs.values()})
+        self.integers = {ident: int(value.numerator) * (self.scale // int(value.denominator)) for ident, value in inputs.items()}
+
+    def product(self, rows: list[int], cols: list[int]) -> mpq:
+        at = self.integers.__getitem__
+        return mpq(sum(map(operator.mul, map(at, rows), map(at, cols))), self.scale**2)
 
 
 def _constant(const: Const, bits: int) -> Value:

@@ -15,6 +15,7 @@ import gmpy2
 import numpy as np
 from gmpy2 import mpq
 
+from ptx_engine.decide.levels import Plan
 from ptx_engine.decide.oracle import STYLES, InputValues, Reals, integer_range, random_inputs
 from ptx_engine.decide.precise import Cone, Value, is_nan
 from ptx_engine.terms.arena import NAN, UNDEF, Arena
@@ -37,9 +38,9 @@ class Screen:
     one_sided: np.ndarray
 
 
-def screen(arena: Arena, reference: np.ndarray, candidate: np.ndarray, *, seed: int = 0) -> Screen:
-    """Evaluate pairs of ids at random points of every style."""
-    reals = Reals(arena, np.concatenate((reference, candidate)), random_inputs(arena, seed))
+def screen(arena: Arena, reference: np.ndarray, candidate: np.ndarray, *, seed: int = 0, order: Plan | None = None) -> Screen:
+    """Evaluate pairs of ids at random points of every style; ``order`` is a plan that covers them, if there is one."""
+    reals = Reals(arena, np.concatenate((reference, candidate)), random_inputs(arena, seed), order=order)
     x, y = reals.of(reference), reals.of(candidate)
     fine_x, fine_y = np.isfinite(x), np.isfinite(y)
     both = fine_x & fine_y
@@ -78,7 +79,11 @@ class Pair:
         self.arena, self.reference, self.candidate = arena, reference, candidate
         self.cone = Cone(arena, [reference, candidate])
         self.inputs = np.array(self.cone.inputs, np.int32)
-        self.one_sided = _one_sided(arena, reference, candidate)
+        sides = [Cone(arena, [ident]) for ident in (reference, candidate)]
+        #: constants of each side, and inputs that only one side depends on (as terms)
+        self.constants = (sides[0].constants, sides[1].constants)
+        mine, theirs = (set(side.inputs) for side in sides)
+        self.one_sided = (sorted(mine - theirs, reverse=True), sorted(theirs - mine, reverse=True))
 
     def difference(self, points: np.ndarray) -> np.ndarray:
         """Float64 relative differences at points (inputs, n); NaN where a side is no real number."""
@@ -136,12 +141,6 @@ def _apart(previous: tuple[Value, Value], current: tuple[Value, Value]) -> float
         if distance == 0 or distance <= LEAST_DIFFERENCE * size:
             return 0.0
         return float(distance / size) if distance > 10**6 * error else None
-
-
-def _one_sided(arena: Arena, reference: int, candidate: int) -> tuple[list[int], list[int]]:
-    """Inputs that only the reference, and only the candidate, depends on (as terms)."""
-    mine, theirs = set(Cone(arena, [reference]).inputs), set(Cone(arena, [candidate]).inputs)
-    return sorted(mine - theirs, reverse=True), sorted(theirs - mine, reverse=True)
 
 
 def search(pair: Pair, hints: Sequence[dict[int, mpq]] = (), *, seconds: float = 2.0) -> Confirmed | None:
@@ -236,8 +235,7 @@ def near_miss(pair: Pair, found: Confirmed) -> NearMiss | None:
     """Whether the sides agree once constants that differ only by rounding are unified: checked at the witness and at
     random points. ``None`` if they do not."""
     arena = pair.arena
-    mine, theirs = Cone(arena, [pair.reference]).constants, Cone(arena, [pair.candidate]).constants
-    pairs = close_constants(arena, mine, theirs)
+    pairs = close_constants(arena, *pair.constants)
     if not pairs:
         return None
     unified = {theirs_id: mine_id for mine_id, theirs_id, _ in pairs}
