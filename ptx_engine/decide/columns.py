@@ -88,6 +88,10 @@ class Columns:
         column: np.ndarray = self._stores[self._part_of[node]][self._row_of[node]]
         return column
 
+    def part_of(self, node: int) -> int:
+        """The partition of a node's column."""
+        return self._part_of[node]
+
     def id_at(self, node: int, output: int) -> int:
         """The id that a node's column has at one output."""
         part = self.partitions[self._part_of[node]]

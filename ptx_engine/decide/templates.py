@@ -17,7 +17,7 @@ from ptx_engine.decide.budget import Meter, ProofBudget, Undecided
 from ptx_engine.decide.columns import Columns, HashCollision
 from ptx_engine.decide.normal_difference import Difference, NormalForm
 from ptx_engine.decide.proof import Proof, prove_template
-from ptx_engine.decide.walk import SplitClass, Template, Walker
+from ptx_engine.decide.walk import INPUT, SplitClass, Template, Walker
 from ptx_engine.terms.arena import CONST_CAP, NAN, UNDEF, Arena
 
 __all__ = ["ClassResult", "Outcome", "ProofBudget", "prove_columns"]
@@ -125,6 +125,10 @@ class _Session:
         if template.generalised and proof.outcome != "equal":
             self._prove(members, True)
             return
+        if proof.outcome != "equal" and len(members) > 1:
+            labels = _coincidences(template)
+            if labels.any():
+                raise SplitClass(labels)
         self._store(members, proof)
 
     def _singles(self) -> None:
@@ -154,3 +158,27 @@ class _Session:
                 proof.assumptions,
             )
         )
+
+
+def _coincidences(template: Template) -> np.ndarray:
+    """Labels (outputs,) of outputs whose input columns coincide alike.
+
+    A template takes columns of inputs for independent variables. Where two columns hold the same inputs in another order
+    (lanes of a butterfly), which of them coincide differs from output to output, and equality may rest on it.
+    """
+    columns = template.columns
+    leaves = [node for node, op in enumerate(template.ops) if op == INPUT]
+    outputs = columns.outputs
+    if not leaves:
+        return np.zeros(outputs, np.intp)
+    table = np.stack([columns.blocks(n)[columns.partitions[columns.part_of(n)].inverse] for n in leaves])
+    order = np.argsort(table, axis=0, kind="stable")
+    ranked = np.take_along_axis(table, order, axis=0)
+    starts = np.vstack([np.ones((1, outputs), bool), ranked[1:] != ranked[:-1]])
+    # the first leaf (in template order) of each run of equal inputs names the run
+    first = np.maximum.accumulate(np.where(starts, np.arange(len(leaves))[:, None], 0), axis=0)
+    name = np.take_along_axis(order, first, axis=0)
+    names = np.empty_like(name)
+    np.put_along_axis(names, order, name, axis=0)
+    _, labels = np.unique(names, axis=1, return_inverse=True)
+    return labels.reshape(-1)
