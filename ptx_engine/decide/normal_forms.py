@@ -132,7 +132,29 @@ class Forms:
         shown = poly_sign(self.ring, poly)
         if shown is Sign.POSITIVE or not self.facts or not poly:
             return shown
-        return self.facts.get(self.key(self.scaled(poly)), shown)
+        found = self.facts.get(self.key(self.scaled(poly)))
+        return found or (shown if shown is not Sign.UNKNOWN else self._assumed(poly))
+
+    def _assumed(self, poly: Poly) -> Sign:
+        """The sign of a sum all of whose terms are shown non-negative by the signs assumed for single atoms."""
+        result = Sign.NONNEGATIVE
+        for t, c in poly.items():
+            negative, strict = c < 0, True
+            for a, k in self.ring.powers[t]:
+                known = self.ring.atoms[a].sign
+                if known is Sign.UNKNOWN and k % 2:
+                    known = self.facts.get(frozenset({(self.ring.atom_term(a), 1)}), Sign.UNKNOWN)
+                    if known is Sign.UNKNOWN:
+                        known = self.facts.get(frozenset({(self.ring.atom_term(a), -1)}), Sign.UNKNOWN)
+                        negative = not negative
+                    if known is Sign.UNKNOWN:
+                        return known
+                strict = strict and (known is Sign.POSITIVE or k < 0)
+            if negative:
+                return Sign.UNKNOWN
+            if strict:
+                result = Sign.POSITIVE
+        return result
 
     def scaled(self, poly: Poly) -> Poly:
         """A non-zero polynomial without its positive content: of coprime integers and without common positive factors."""

@@ -41,7 +41,7 @@ class Integers:
         return {self.forms.ring.atom_term(atom): 1}
 
     def _modulo(self, p: Poly, bits: int) -> Poly:
-        """A representative modulo 2^bits: inner wraps of at least as many bits undone, if that stays polynomial."""
+        """A representative modulo 2^bits: inner wraps of at least as many bits undone, coefficients reduced."""
         ring = self.forms.ring
         changed = True
         while changed:
@@ -56,7 +56,9 @@ class Integers:
                 add_into(p, ring.times_term(ring.atoms[inner].args[0], rest, c))
                 changed = True
                 break
-        return p
+        half = 1 << bits - 1
+        reduced = ((t, (int(c) + half - 1) % (2 * half) - half + 1) for t, c in p.items())
+        return {t: c for t, c in reduced if c}
 
     def field(self, p: Poly, low_bit: int, width: int) -> Poly:
         """Bits [low_bit, low_bit + width) of an integer as an unsigned number."""

@@ -96,6 +96,8 @@ class Lattice:
             others = (ring.atoms[a].sign is Sign.POSITIVE or k % 2 == 0 for a, k in ring.powers[t] if a != ordered[0])
             if len(ordered) > 1 or (ordered[0], 1) not in ring.powers[t] or not all(others):
                 continue
+            if ring.atoms[ordered[0]].kind is Kind.LATTICE and ordered[0] not in self._sources:
+                continue
             size = len(ring.atoms[ordered[0]].args)
             plain = c > 0 and ring.atoms[ordered[0]].kind is Kind.MAXIMUM and found is None
             opened *= 1 if plain and len(poly) <= 2 else size
@@ -215,14 +217,15 @@ class Lattice:
     def _tabulate(self, formula: int, members: list[int], join: str) -> Table:
         """The table of a formula over ``members`` in place of its sorted arguments; ``join`` is what its max is read as."""
         scaled, shift, coef, unit = self.maxima.normalised(members)
-        ordered = sorted(scaled)
+        same = self._merged(scaled)
+        ordered = sorted(set(same.values()))
         columns = _columns(len(ordered))
         place = {m: i for i, m in enumerate(ordered)}
         below = self._order(ordered)
         allowed = (1 << (1 << len(ordered))) - 1
         for i, j in below:
             allowed &= ~(columns[i] & ~columns[j])
-        assignment = {m: columns[place[s]] for m, s in zip(sorted(self._arguments(formula)), scaled)}
+        assignment = {m: columns[place[same[s]]] for m, s in zip(sorted(self._arguments(formula)), scaled)}
         table = self._evaluate(formula, assignment, join) & allowed
         used = [i for i in range(len(ordered)) if self._matters(table, allowed, i)]
         affine = Affine(self.forms, shift, coef, unit)
@@ -284,6 +287,15 @@ class Lattice:
             self.forms.meter.spend(len(inner) * max(1, len(assignment) ** 2 // 16))
             done[f] = _combine(names[name], [done[g] for g in inner])
         return done[formula]
+
+    def _merged(self, members: list[int]) -> dict[int, int]:
+        """Arguments shown to be equal by their order both ways (in a case) have one representative: the order of the
+        others is then antisymmetric, and each of them can be told apart from its neighbours."""
+        ordered = sorted(members)
+        below = set(self._order(ordered))
+        return {
+            m: ordered[min([i, *(j for j in range(len(ordered)) if (i, j) in below and (j, i) in below)])] for i, m in enumerate(ordered)
+        }
 
     def _order(self, members: list[int]) -> list[tuple[int, int]]:
         """Pairs of places (i, j) with argument i shown to be at most argument j, transitively closed."""

@@ -83,7 +83,8 @@ _UNARY = {
 }  # fmt: skip
 _BINARY = {
     Op.ADD: lambda x, y: x + y, Op.SUB: lambda x, y: x - y, Op.MUL: lambda x, y: x * y, Op.DIV: _divide, Op.POW: _pow,
-    Op.MAX: max, Op.MIN: min, Op.LT: _compared(lambda x, y: x < y), Op.LE: _compared(lambda x, y: x <= y), Op.EQ: _compared(lambda x, y: x == y),
+    Op.MAX: max, Op.MIN: min, Op.LT: _compared(lambda x, y: x < y), Op.LE: _compared(lambda x, y: x <= y),
+    Op.EQ: _compared(lambda x, y: x == y),
     Op.NE: _compared(lambda x, y: x != y), Op.AND: lambda x, y: mpfr(bool(x) and bool(y)), Op.OR: lambda x, y: mpfr(bool(x) or bool(y)),
     Op.FLOORDIV: lambda x, y: _rounded(gmpy2.floor)(_divide(x, y)), Op.TRUNCDIV: lambda x, y: _rounded(gmpy2.trunc)(_divide(x, y)),
     Op.TRUNCREM: lambda x, y: x - y * gmpy2.trunc(_divide(x, y)), Op.SHL: lambda x, y: x * mpfr(2) ** y,
@@ -95,7 +96,7 @@ _BINARY = {
 
 def evaluate(arena: Arena, root: int, inputs: dict[int, mpfr]) -> mpfr:
     """The value of a term at a point; raises ``OutOfDomain``. A selection evaluates only the branch it takes."""
-    with gmpy2.local_context(gmpy2.context(), precision=PRECISION):
+    with gmpy2.context(gmpy2.get_context(), precision=PRECISION):
         memo: dict[int, mpfr] = {}
         stack = [root]
         while stack:
