@@ -81,6 +81,12 @@ class OrderChecker:
         return self._n * ctas > 1
 
     @property
+    def assumptions(self) -> list[str]:
+        """What the findings lean on, for the ledger: a flag that several unordered threads store, or a counter that is not awaited in
+        full, may be seen with other values in other schedules."""
+        return ["atomics exchange the values of the schedule that ran"] if self._clocks.observed else []
+
+    @property
     def shared_accesses_held(self) -> int:
         """Accesses to shared memory kept for later comparison: bounded, whatever the program."""
         return self._shared.held

@@ -139,6 +139,8 @@ class Clocks:
         self._objects: dict[tuple[int, int], Clock] = {}
         self._locations: dict[tuple[int, int], _Location] = {}
         self._fenced: dict[int, _Fenced] = {}
+        #: whether order was taken from values that atomics exchanged in the schedule that ran
+        self.observed = False
 
     def replay(self, events: Iterable[Event]) -> None:
         """Apply further events, in executed order."""
@@ -266,6 +268,7 @@ class Clocks:
         narrow, wide = place.narrow.get(cta), place.wide
         if narrow is None and wide is None:
             return
+        self.observed = True
         if event.order.acquires:
             seen = [c for c in (narrow, wide if event.beyond_cta else None) if c is not None]
             self._set(thread, event.seq, joined([self._now.get(thread, {}), *seen]))

@@ -9,7 +9,7 @@ import numpy as np
 
 from ptx_engine.launch import Buffer, Role
 from ptx_engine.order.compact import without_superseded
-from ptx_engine.order.intersect import suspicious_global
+from ptx_engine.order.intersect import Shadow
 from ptx_engine.order.records import WRITE, Column, Space, measure
 
 Examine = Callable[[Space, Sequence[Column], int, int, np.ndarray], None]
@@ -89,7 +89,9 @@ class GlobalLog:
     def _check(self, region: _Region) -> None:
         if not region.written or not region.columns:
             return
-        shift, granules = suspicious_global(region.columns)
+        writes = [c for c in region.columns if c.kind & WRITE]
+        reads = [c for c in region.columns if not c.kind & WRITE]
+        shift, granules = Shadow().suspicious(writes, reads, 0)
         if len(granules):
             self._examine(Space.GLOBAL, region.columns, 0, shift, granules)
 

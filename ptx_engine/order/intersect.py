@@ -1,7 +1,8 @@
 """Finds, in bulk, the granules that two threads touch with at least one write; says nothing about order.
 
 Most intervals have none, and that is all that is paid for them. A granule is the largest power of two up to 16 bytes that divides all
-addresses and widths at hand, so that an access covers whole granules. Shared memory uses a dense shadow, global memory sorting.
+addresses and widths at hand, so that an access covers whole granules. Whether two threads meet
+in a granule is looked up in a table by address.
 """
 
 from __future__ import annotations
@@ -11,9 +12,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ptx_engine.order.records import ASYNC, ATOMIC, WRITE, Batch, Cells, Column
+from ptx_engine.order.records import ASYNC, ATOMIC, Cells, Column
 
 NO_GRANULES = np.zeros(0, np.int64)
+
+#: granules up to which a table by address is used
+DENSE = 1 << 26
 
 
 @dataclass
@@ -66,101 +70,78 @@ def lay_out(columns: Sequence[Column], places: Sequence[np.ndarray], shift: int)
     return Layout(ordered, parts[0] if len(parts) == 1 else np.concatenate(parts), starts, widths)
 
 
-class SharedShadow:
-    """For each granule of the shared memory of every CTA of a batch: which cell wrote it in the interval at hand."""
+class Shadow:
+    """For each granule that is written: one cell that wrote it. Only cells at hand are looked up, so nothing is ever cleared."""
 
-    def __init__(self, stride: int) -> None:
-        self.stride = stride
-        self._writer = np.zeros(0, np.int32)
+    def __init__(self) -> None:
+        self._writer = np.empty(0, np.int32)
 
-    def suspicious(self, writes: Sequence[Column], reads: Sequence[Column], batch: Batch) -> tuple[int, np.ndarray]:
-        """(granule shift, sorted granules with a write and another access that is not the same thread's own plain one)."""
-        write_places, read_places = units(writes, self.stride), units(reads, self.stride) if reads else []
+    def suspicious(self, writes: Sequence[Column], reads: Sequence[Column], stride: int) -> tuple[int, np.ndarray]:
+        """(granule shift, sorted granules with a write and another access that is not the same thread's own plain one).
+        ``stride`` as in ``units``: 0 for global memory."""
+        write_places, read_places = units(writes, stride), units(reads, stride) if reads else []
         shift = granule_shift([*write_places, *read_places], [*writes, *reads])
-        size = (batch.slots * self.stride >> shift) + 16
-        if len(self._writer) < size:
-            self._writer = np.full(size, -1, np.int32)
         stored = lay_out(writes, write_places, shift)
+        touched = lay_out(reads, read_places, shift) if reads else None
+        keys = [stored.granules] if touched is None else [stored.granules, touched.granules]
+        size = (writes[0].batch.slots * stride >> shift) + 1  # shared memory starts at 0
+        if stride == 0:
+            keys, size = _dense(keys)
+        if len(self._writer) < size:
+            self._writer = np.empty(size, np.int32)
         own = np.arange(len(stored.granules), dtype=np.int32)
-        self._writer[stored.granules] = own
-        found = self._against(stored, stored, own)
-        if reads:
-            found = np.concatenate([found, self._against(stored, lay_out(reads, read_places, shift), None)])
-        self._writer[stored.granules] = -1
+        if touched is not None:
+            self._writer[keys[1]] = -1
+        self._writer[keys[0]] = own
+        found = _conflicts(stored, stored, self._writer[keys[0]], own)
+        if touched is not None:
+            found = np.concatenate([found, _conflicts(stored, touched, self._writer[keys[1]], None)])
         return shift, np.unique(found) if len(found) else NO_GRANULES
 
-    def _against(self, stored: Layout, touched: Layout, own: np.ndarray | None) -> np.ndarray:
-        """Granules of ``touched`` cells whose last writer is another, conflicting access."""
-        writer = self._writer[touched.granules]
-        hits = np.flatnonzero(writer != own) if own is not None else np.flatnonzero(writer >= 0)
-        if not len(hits):
-            return NO_GRANULES
-        conflicting = _may_conflict(stored, writer[hits].astype(np.int64), touched, hits)
-        return np.asarray(touched.granules[hits[conflicting]])
+
+def _dense(granules: Sequence[np.ndarray]) -> tuple[list[np.ndarray], int]:
+    """Small numbers for granules: the distance to the lowest one, or where they lie far apart their rank; and how many there are."""
+    low = min(int(g.min()) for g in granules)
+    size = max(int(g.max()) for g in granules) - low + 1
+    if size <= DENSE:
+        return [g - low for g in granules], size
+    distinct, rank = np.unique(np.concatenate(granules), return_inverse=True)
+    return np.split(rank.reshape(-1), np.cumsum([len(g) for g in granules])[:-1]), len(distinct)
+
+
+def _conflicts(stored: Layout, touched: Layout, writer: np.ndarray, own: np.ndarray | None) -> np.ndarray:
+    """Granules of ``touched`` cells whose writer (a cell of ``stored``, or -1) is another, conflicting access."""
+    hits = np.flatnonzero(writer != own) if own is not None else np.flatnonzero(writer >= 0)
+    if not len(hits):
+        return NO_GRANULES
+    conflicting = _may_conflict(stored, writer[hits].astype(np.int64), touched, hits)
+    return np.asarray(touched.granules[hits[conflicting]])
 
 
 def _may_conflict(stored: Layout, i: np.ndarray, touched: Layout, j: np.ndarray) -> np.ndarray:
-    """Whether two cells of one granule are neither the same thread's plain accesses nor atomics of one shape.
+    """Whether two cells of one granule are neither the same thread's plain accesses nor atomics that exclude each other.
 
     A thread's own atomic beside its own plain access counts as suspicious: the atomic may stand for another thread's.
     """
     column_i, position_i, offset_i = stored.locate(i)
     column_j, position_j, offset_j = touched.locate(j)
-    kind_i = np.array([c.kind for c in stored.columns])[column_i]
-    kind_j = np.array([c.kind for c in touched.columns])[column_j]
-    same_thread = _threads(stored)[_access(stored, column_i, position_i)] == _threads(touched)[_access(touched, column_j, position_j)]
+    kind_i, wide_i, thread_i = _attributes(stored, column_i, position_i)
+    kind_j, wide_j, thread_j = _attributes(touched, column_j, position_j)
+    own = (thread_i == thread_j) & (((kind_i | kind_j) & (ASYNC | ATOMIC)) == 0)
     same_shape = (stored.widths[column_i] == touched.widths[column_j]) & (offset_i == offset_j)
-    both_atomic = (kind_i & kind_j & ATOMIC) != 0
-    return np.asarray(~((same_thread & ((kind_i | kind_j) & (ASYNC | ATOMIC) == 0)) | (both_atomic & same_shape)))
+    size = stored.columns[0].batch.threads_per_cta
+    in_scope = (wide_i & wide_j) | (thread_i // size == thread_j // size)
+    exclusive = ((kind_i & kind_j & ATOMIC) != 0) & in_scope & same_shape
+    return np.asarray(~(own | exclusive))
 
 
-def _threads(layout: Layout) -> np.ndarray:
-    return np.concatenate([c.threads for c in layout.columns])
-
-
-def _access(layout: Layout, column: np.ndarray, position: np.ndarray) -> np.ndarray:
-    first = np.zeros(len(layout.columns), np.int64)
-    np.cumsum([len(c.threads) for c in layout.columns[:-1]], out=first[1:])
-    return np.asarray(first[column] + position)
-
-
-def suspicious_global(columns: Sequence[Column]) -> tuple[int, np.ndarray]:
-    """(granule shift, sorted granules that may hold a conflict), for columns of absolute addresses of any batches."""
-    places = units(columns, 0)
-    shift = granule_shift(places, columns)
-    layout = lay_out(columns, places, shift)
-    threads = np.repeat(
-        np.concatenate([c.batch.grid_threads(c.threads) for c in layout.columns]),
-        np.repeat(layout.widths, [len(c.threads) for c in layout.columns]),
-    )
-    order = np.argsort(layout.granules)
-    granules, threads = layout.granules[order], threads[order]
-    same = granules[1:] == granules[:-1]
-    if not same.any():
-        return shift, NO_GRANULES
-    kinds = np.repeat(np.array([c.kind for c in layout.columns]), np.diff(layout.starts))[order]
-    meets = same & ((threads[1:] != threads[:-1]) | ((kinds[1:] | kinds[:-1]) & ASYNC != 0))
-    if not meets.any():
-        return shift, NO_GRANULES
-    return shift, _with_conflict(granules, kinds, np.unique(granules[1:][meets]), _uniform_atomics(columns))
-
-
-def _uniform_atomics(columns: Sequence[Column]) -> bool:
-    """Whether all atomics have one width and a scope beyond the CTA, so that no two of them conflict."""
-    atomics = [c for c in columns if c.kind & ATOMIC]
-    return all(c.beyond_cta for c in atomics) and len({c.nbytes for c in atomics}) <= 1
-
-
-def _with_conflict(granules: np.ndarray, kinds: np.ndarray, meeting: np.ndarray, atomics_agree: bool) -> np.ndarray:
-    """Those meeting granules with a plain write, or an atomic one and anything that it can conflict with."""
-    which = np.minimum(np.searchsorted(meeting, granules), len(meeting) - 1)
-    inside = meeting[which] == granules
-    which, kinds = which[inside], kinds[inside]
-    written = np.zeros(len(meeting), bool)
-    plain = np.zeros(len(meeting), bool)
-    written[which[(kinds & WRITE) != 0]] = True
-    plain[which[(kinds & ATOMIC) == 0]] = True
-    return np.asarray(meeting[written & plain] if atomics_agree else meeting[written])
+def _attributes(layout: Layout, column: np.ndarray, position: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(kind, whether beyond the CTA, grid-wide thread) of accesses."""
+    kind = np.array([c.kind for c in layout.columns])[column]
+    wide = np.array([c.beyond_cta for c in layout.columns])[column]
+    threads = np.concatenate([c.batch.grid_threads(c.threads) for c in layout.columns])
+    first = np.concatenate([[0], np.cumsum([len(c.threads) for c in layout.columns[:-1]], dtype=np.int64)])
+    return kind, wide, threads[first[column] + position]
 
 
 def gather(columns: Sequence[Column], stride: int, shift: int, wanted: np.ndarray) -> Cells:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from ptx_engine.order.compact import without_superseded
-from ptx_engine.order.intersect import SharedShadow
+from ptx_engine.order.intersect import Shadow
 from ptx_engine.order.records import NEVER, WRITE, Batch, Column, Space, measure
 
 #: (space, columns, stride, granule shift, suspicious granules)
@@ -21,7 +21,8 @@ class SharedLog:
     """Columns of the current interval of every CTA of a batch."""
 
     def __init__(self, shared_bytes: int, examine: Examine) -> None:
-        self._shadow = SharedShadow(max(16, -(-shared_bytes // 16) * 16))
+        self._stride = max(16, -(-shared_bytes // 16) * 16)
+        self._shadow = Shadow()
         self._examine = examine
         self._new: list[Column] = []
         self._old: list[Column] = []
@@ -42,7 +43,7 @@ class SharedLog:
         """A full barrier at ``seq`` ends the interval of these slots (None: of all): examine it, keep what is not ordered by it."""
         new, other_new = _split(self._new, batch, slots)
         old, other_old = _split(self._old, batch, slots)
-        self._check(new, old, batch)
+        self._check(new, old)
         kept = [part for column in (*old, *new) if (part := _outliving(column, seq)) is not None]
         for column in kept:
             column.old = True
@@ -53,17 +54,17 @@ class SharedLog:
     def clear(self) -> None:
         self._new, self._old, self._count = [], [], 0
 
-    def _check(self, new: list[Column], old: list[Column], batch: Batch) -> None:
+    def _check(self, new: list[Column], old: list[Column]) -> None:
         writes, reads = _relevant(new, old)
         if not writes:
             return
-        shift, granules = self._shadow.suspicious(writes, reads, batch)
+        shift, granules = self._shadow.suspicious(writes, reads, self._stride)
         if len(granules):
-            self._examine(Space.SHARED, [*writes, *reads], self._shadow.stride, shift, granules)
+            self._examine(Space.SHARED, [*writes, *reads], self._stride, shift, granules)
 
     def _thin_out(self) -> None:
         """No barrier in sight: compare what there is, and drop accesses whose thread has repeated them since."""
-        self._check(self._new, self._old, self._new[0].batch)
+        self._check(self._new, self._old)
         kept = without_superseded([*self._old, *self._new])
         for column in kept:
             column.old = True

@@ -63,6 +63,10 @@ case("overwritten while it may be read", ["copy s0 g0; commit; wait 0; bar 0 2",
 case("own store before the copy", ["st s0=1; copy s0 g0; commit; wait 0"], races=False)
 case("two copies to one place", ["copy s0 g0; commit; copy s0 g8; commit; wait 0"], races=True)
 case("two copies to one place, waited between", ["copy s0 g0; commit; wait 0; copy s0 g8; commit; wait 0"], races=False)
+case(
+    "a wait completes a copy once",
+    ["copy s0 g0; commit; wait 0; bar 1 2; wait 0", "copy s8 g0; bar 1 2; ld s0", "ld s4"], races=False,
+)  # fmt: skip
 case("source changed while it is copied", ["copy s0 g0; commit; st g0=1; wait 0"], races=True)
 case("source changed after the wait", ["copy s0 g0; commit; wait 0; st g0=1"], races=False)
 

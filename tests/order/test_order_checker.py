@@ -14,7 +14,7 @@ from order_programs import Program, programs
 
 from ptx_engine.findings import Finding, Severity
 from ptx_engine.launch import BoundLaunch, Launch, Role, TensorArg, bind
-from ptx_engine.order import WAIT_ALL, AtomicKind, Blocked, MemoryOrder, OrderChecker, Scope, Space, deadlock_finding
+from ptx_engine.order import WAIT_ALL, AtomicKind, Blocked, MemoryOrder, Observation, OrderChecker, Scope, Space, deadlock_finding
 from ptx_engine.order import globals as global_log
 from ptx_engine.order import shared as shared_log
 from ptx_engine.terms.arena import Arena
@@ -215,6 +215,30 @@ def test_a_flag_orders_two_batches() -> None:
 def test_a_plain_store_over_a_flag_ends_what_it_released() -> None:
     found = {tuple(s.instruction for s in f.sites) for f in flag_handshake(overwritten=True)}
     assert found == {(3, 4), (1, 5)}
+
+
+def test_order_taken_from_a_flag_is_an_assumption() -> None:
+    bound, checker = launched(32, 2)
+    data, flag = bound.by_name["C"].address, bound.by_name["flags"].address
+    checker.begin_batch(column(0, 1))
+    checker.write(Space.GLOBAL, 1, column(0), data, 2, None)
+    checker.atomic(Space.GLOBAL, 2, column(0), flag, 4, Scope.GPU, RELEASE, AtomicKind.STORE)
+    assert checker.assumptions == []
+    checker.atomic(Space.GLOBAL, 4, column(32), flag, 4, Scope.GPU, ACQUIRE, AtomicKind.LOAD)
+    checker.read(Space.GLOBAL, 5, column(32), data, 2)
+    assert finish(checker) == []
+    assert checker.assumptions == ["atomics exchange the values of the schedule that ran"]
+
+
+def test_an_acquire_whose_value_nobody_looks_at_orders_nothing() -> None:
+    bound, checker = launched(32, 2)
+    data, flag = bound.by_name["C"].address, bound.by_name["flags"].address
+    checker.begin_batch(column(0, 1))
+    checker.write(Space.GLOBAL, 1, column(0), data, 2, None)
+    checker.atomic(Space.GLOBAL, 2, column(0), flag, 4, Scope.GPU, RELEASE, AtomicKind.STORE)
+    checker.atomic(Space.GLOBAL, 4, column(32), flag, 4, Scope.GPU, ACQUIRE, AtomicKind.LOAD, Observation.IGNORED)
+    checker.read(Space.GLOBAL, 5, column(32), data, 2)
+    assert [f.kind for f in finish(checker)] == ["data race"]
 
 
 def split_k(fenced: bool) -> list[Finding]:

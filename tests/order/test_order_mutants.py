@@ -36,8 +36,13 @@ MUTANTS = [
     ("shared", "writes += [c for c in old if c.kind & WRITE]", "pass"),
     ("shared", "(low < c.high) & (high > c.low)", "(low < c.high) & (high - 4 > c.low)"),
     ("intersect", "bits |= c.nbytes", "bits |= 0"),
-    ("intersect", "same_thread & ((kind_i | kind_j) & (ASYNC | ATOMIC) == 0)", "same_thread"),
-    ("intersect", "(threads[1:] != threads[:-1]) | ((kinds[1:] | kinds[:-1]) & ASYNC != 0)", "threads[1:] != threads[:-1]"),
+    ("intersect", "(thread_i == thread_j) & (((kind_i | kind_j) & (ASYNC | ATOMIC)) == 0)", "thread_i == thread_j"),
+    ("intersect", "((kind_i & kind_j & ATOMIC) != 0) & in_scope & same_shape", "((kind_i & kind_j & ATOMIC) != 0) & same_shape"),
+    (
+        "intersect",
+        "((kind_i & kind_j & ATOMIC) != 0) & in_scope & same_shape",
+        "((kind_i & kind_j & ATOMIC) != 0) & in_scope",
+    ),
     ("clocks", "known += self._arrivals.pop((members[0] // self._n, event.barrier_id), [])", "pass"),
     ("clocks", "if event.order.acquires:", "if True:"),
     ("clocks", "own = self._snapshot(thread, event.seq) if event.order.releases else None", "own = self._snapshot(thread, event.seq)"),
@@ -95,10 +100,10 @@ def mutated(name: str, old: str, new: str) -> Iterator[None]:
 @pytest.fixture(scope="module")
 def judged() -> list[tuple[Program, Answer]]:
     """A fixed set of programs with the explorer's answers."""
-    found = [(program, explore(program)) for program, _ in CASES.values() for _ in range(6)]
+    found = [(program, explore(program)) for program, _ in CASES.values() for _ in range(5)]
 
     @settings(
-        max_examples=400, derandomize=True, database=None, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck)
+        max_examples=250, derandomize=True, database=None, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck)
     )
     @given(programs())
     def collect(program: Program) -> None:
@@ -124,7 +129,7 @@ def disagrees(judged: list[tuple[Program, Answer]]) -> bool:
 
 
 def test_the_unbroken_checker_agrees(judged: list[tuple[Program, Answer]]) -> None:
-    assert len(judged) > 400
+    assert len(judged) > 300
     differs = disagrees(judged)
     assert not differs
 
