@@ -59,7 +59,7 @@ def matmul(m=64, n=64, k=96):
     return matmul_kernel.best_config
 
 
-def attention(heads=1, context=128, d=32):
+def attention(heads=1, context=128, d=16):
     q, k, v = (np.ones((heads, context, d), np.float16) for _ in range(3))
     o = np.empty((heads, context, d), np.float16)
     grid = (context // 64, heads)
