@@ -70,9 +70,7 @@ def _library(name: str) -> Fact:
 def _triton() -> Fact:
     found = _version("triton")
     if not found:
-        return Fact(
-            "triton", "note", "not installed: only PTX can be checked", "pip install 'volta-pass[triton]'"
-        )
+        return Fact("triton", "note", "not installed: only PTX can be checked", "pip install 'volta-pass[triton]'")
     low, high = TRITON_RANGE
     release = tuple(int(part) for part in found.split(".")[:2] if part.isdigit())
     if low <= release < high:
