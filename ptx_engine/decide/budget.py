@@ -35,17 +35,17 @@ class Meter:
 
     def spend(self, count: int) -> None:
         """Charge ``count`` term operations; the clock is looked at every few thousand of them."""
-        if self.spent + count > self._terms:  # work that is not begun is not charged
-            raise BudgetSpent(f"exact budget ran out ({self._terms} terms)")
+        self.need(count)
         self.spent += count
         if self.spent >= self._next_look:
             self._next_look = self.spent + 4096
             if time.monotonic() > self._deadline:
                 raise BudgetSpent("exact budget ran out (time)")
 
-    def room(self) -> int:
-        """Term operations left."""
-        return self._terms - self.spent
+    def need(self, count: int) -> None:
+        """Raise unless ``count`` more term operations are left; work that is not begun is not charged."""
+        if self.spent + count > self._terms:
+            raise BudgetSpent(f"exact budget ran out ({self._terms} terms)")
 
     @contextmanager
     def at_most(self, count: int) -> Iterator[None]:

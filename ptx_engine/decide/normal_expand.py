@@ -133,10 +133,20 @@ class Expander:
         total: Poly = {}
         for k in range(max(by_power), -1, -1):
             if total:
-                self.meter.spend(len(total) * len(definition))
-                total = self.ring.times(total, definition)
+                total = self._times(total, definition)
             add_into(total, by_power.get(k, {}))
         return total
+
+    def _times(self, p: Poly, q: Poly) -> Poly:
+        """The product; refused at once where it exceeds the budget, and charged as it goes, so that the clock is seen."""
+        self.meter.need(len(p) * len(q))
+        if len(p) > len(q):
+            p, q = q, p
+        result: Poly = {}
+        for t, c in p.items():
+            self.meter.spend(len(q))
+            add_into(result, self.ring.times_term(q, t, c))
+        return result
 
     def _square_away(self, a: int, by_power: PowerGroups) -> Poly:
         """r^k = r^(k mod 2) * radicand^(k // 2), for the radicand's abbreviation."""

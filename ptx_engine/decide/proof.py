@@ -8,12 +8,14 @@ import numpy as np
 
 from ptx_engine.decide.budget import Meter, Undecided
 from ptx_engine.decide.normal_cases import equal_by_cases
+from ptx_engine.decide.canonical import Canonical
 from ptx_engine.decide.normal_difference import Difference, Former, NormalForm, decidable, reachable
 from ptx_engine.decide.normal_forms import Forms
 from ptx_engine.decide.normal_ring import UNDECIDED_KINDS, Poly, Sign
 from ptx_engine.decide.normal_value import Evaluator, Leaf, operands
 from ptx_engine.decide.walk import CONSTANTS, INPUT, Template
 from ptx_engine.terms.arena import Arena
+from ptx_engine.terms.ops import Op
 
 
 @dataclass
@@ -30,8 +32,10 @@ class Proof:
 
 def prove_template(arena: Arena, template: Template, pairs: list[tuple[int, int]], meter: Meter) -> list[Proof]:
     """One proof for each pair of roots (indices into ``template.roots``): reference and candidate."""
+    proofs = _canonical_proofs(arena, template, pairs, meter)
+    if len(proofs) == len(pairs):
+        return [proofs[number] for number in range(len(pairs))]
     leaves = _leaves(arena, template)
-    proofs: dict[int, Proof] = {}
     for freeze in (True, False):
         attempt = _Attempt(arena, template, leaves, meter, freeze)
         for number, (i, j) in enumerate(pairs):
@@ -40,6 +44,14 @@ def prove_template(arena: Arena, template: Template, pairs: list[tuple[int, int]
         if not attempt.forms.has_frozen or all(p.outcome == "equal" for p in proofs.values()):
             break
     return [proofs[number] for number in range(len(pairs))]
+
+
+def _canonical_proofs(arena: Arena, template: Template, pairs: list[tuple[int, int]], meter: Meter) -> dict[int, Proof]:
+    """The pairs whose sides have one canonical form. Opaque operations go to the full proof, which names them."""
+    if Op.OPAQUE in template.ops:
+        return {}
+    canonical = Canonical(arena, template, meter)
+    return {number: Proof("equal") for number, (i, j) in enumerate(pairs) if canonical.equal(template.roots[i], template.roots[j])}
 
 
 class _Attempt:
