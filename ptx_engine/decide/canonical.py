@@ -1,0 +1,318 @@
+"""The cheap proof: both sides of a template in one canonical form that expands nothing.
+
+Sums are flattened into terms with rational coefficients, products into sorted factors with one exponential, maxima into
+sets; a sum that stands as a factor, or below any other operator, is one atom. Two programs that differ in association,
+commutation, contraction and the shape of their reduction trees get one form, in time linear in the template. No factor
+cancels against a reciprocal, so no side condition is needed. Equal forms are a proof; different ones say nothing.
+"""
+
+from __future__ import annotations
+
+from gmpy2 import mpq
+
+from ptx_engine.decide.budget import Meter
+from ptx_engine.decide.walk import CONSTANTS, INPUT, Template
+from ptx_engine.terms.arena import Arena
+from ptx_engine.terms.ops import TABLE, Op
+
+Coef = "int | mpq"
+#: atoms 0..2 are the symbolic constants: their powers may cancel, since they are not zero
+LOG2E, PI, SQRT2 = 0, 1, 2
+_ADDITIVE = frozenset({Op.ADD, Op.SUB, Op.NEG, Op.FMA, Op.DOT, Op.NSUM})
+_EXTREME = {Op.MAX: "max", Op.NMAX: "max", Op.MIN: "min", Op.NMIN: "min"}
+#: operands that a flattened set of a maximum may have in all before it is kept as it was written
+_SET_LIMIT = 1 << 20
+
+
+def _operands(template: Template, node: int) -> tuple[int, ...]:
+    code = template.ops[node]
+    if code in (INPUT, CONSTANTS) or code == Op.CONST:
+        return ()
+    args = template.args[node]
+    row = TABLE[Op(code)]
+    return args if row.record else args[: row.arity]
+
+
+def _summands(op: int, args: tuple[int, ...]) -> tuple[int, ...]:
+    """The operands that stand as summands, not as factors."""
+    if op == Op.FMA:
+        return args[2:]
+    if op == Op.DOT:
+        return args[:1]
+    return args if op in _ADDITIVE else ()
+
+
+class Canonical:
+    """Canonical forms of the nodes of one template. A form is a dict monomial -> coefficient, interned; -1 where there is
+    none (a NaN or an infinity below)."""
+
+    def __init__(self, arena: Arena, template: Template, meter: Meter) -> None:
+        self.arena, self.template, self.meter = arena, template, meter
+        self.forms: list[dict[int, Coef]] = [{}]  # form 0 is zero
+        self._form_ids: dict[frozenset, int] = {frozenset(): 0}
+        #: monomial: (form of its exponent of 2, ((atom, power), ...))
+        self.monomials: list[tuple[int, tuple[tuple[int, int], ...]]] = [(0, ())]
+        self._monomial_ids: dict[tuple, int] = {(0, ()): 0}
+        self._products: dict[tuple[int, int], tuple[int, int]] = {}
+        self._atoms: dict[tuple, int] = {("log2e",): LOG2E, ("pi",): PI, ("sqrt2",): SQRT2}
+        self._sets: dict[int, frozenset[int]] = {}  # atom of a maximum -> forms of its operands
+        self._set_total = 0
+        self.of: list[int] = [-1] * len(template.ops)
+        self._factors: dict[int, tuple[Coef, int]] = {}
+        self._inlined = self._find_inlined()
+        self._run()
+
+    def equal(self, reference: int, candidate: int) -> bool:
+        """Whether two nodes have one canonical form."""
+        return reference == candidate or self.of[reference] == self.of[candidate] >= 0
+
+    # --- order of work --------------------------------------------------------------------------
+
+    def _find_inlined(self) -> bytearray:
+        """Additive nodes whose only use is as a summand: they are collected into their user's sum."""
+        ops = self.template.ops
+        uses, summand = [0] * len(ops), [0] * len(ops)
+        for root in self.template.roots:
+            uses[root] += 2
+        for node, op in enumerate(ops):
+            for child in _operands(self.template, node):
+                uses[child] += 1
+            for child in _summands(op, self.template.args[node]):
+                summand[child] += 1
+        return bytearray(op in _ADDITIVE and uses[n] == summand[n] == 1 for n, op in enumerate(ops))
+
+    def _run(self) -> None:
+        template = self.template
+        entered = bytearray(len(template.ops))
+        stack = list(template.roots)
+        while stack:
+            node = stack[-1]
+            if entered[node] == 0:
+                entered[node] = 1
+                stack.extend(child for child in _operands(template, node) if not entered[child])
+                continue
+            stack.pop()
+            if entered[node] == 1:
+                entered[node] = 2
+                if not self._inlined[node]:
+                    self.of[node] = self._form(node)
+
+    # --- interning ------------------------------------------------------------------------------
+
+    def _intern(self, form: dict[int, Coef]) -> int:
+        self.meter.spend(len(form) + 1)
+        key = frozenset(form.items())
+        found = self._form_ids.get(key)
+        if found is None:
+            found = self._form_ids[key] = len(self.forms)
+            self.forms.append(form)
+        return found
+
+    def _monomial(self, exponent: int, factors: tuple[tuple[int, int], ...]) -> int:
+        key = (exponent, factors)
+        found = self._monomial_ids.get(key)
+        if found is None:
+            found = self._monomial_ids[key] = len(self.monomials)
+            self.monomials.append(key)
+        return found
+
+    def _atom(self, key: tuple) -> int:
+        """The form of an atom."""
+        found = self._atoms.get(key)
+        if found is None:
+            found = self._atoms[key] = len(self._atoms)
+        return self._intern({self._monomial(0, ((found, 1),)): 1})
+
+    def _factor(self, form: int) -> tuple[Coef, int]:
+        """A form as one factor: coefficient and monomial; a sum of several terms is an atom."""
+        found = self._factors.get(form)
+        if found is None:
+            terms = self.forms[form]
+            if len(terms) == 1:
+                ((monomial, coefficient),) = terms.items()
+                found = (coefficient, monomial)
+            else:
+                found = (1, next(iter(self.forms[self._atom(("sum", form))])))
+            self._factors[form] = found
+        return found
+
+    def _multiply(self, x: int, y: int) -> tuple[int, int]:
+        """The product of two monomials, and the integer that came out of sqrt2 * sqrt2."""
+        key = (x, y) if x <= y else (y, x)
+        found = self._products.get(key)
+        if found is None:
+            found = self._products[key] = self._product(*key)
+        return found
+
+    def _product(self, x: int, y: int) -> tuple[int, int]:
+        (e, f), (g, h) = self.monomials[x], self.monomials[y]
+        powers = dict(f)
+        for atom, power in h:
+            powers[atom] = powers.get(atom, 0) + power
+        twos, root = divmod(powers.get(SQRT2, 0), 2)
+        if SQRT2 in powers:
+            powers[SQRT2] = root
+        exponent = g if e == 0 else e if g == 0 else self._intern(self._added(self.forms[e], self.forms[g]))
+        factors = tuple(sorted((atom, power) for atom, power in powers.items() if power))
+        return self._monomial(exponent, factors), 2**twos
+
+    def _added(self, a: dict[int, Coef], b: dict[int, Coef]) -> dict[int, Coef]:
+        result = dict(a)
+        for monomial, coefficient in b.items():
+            total = result.get(monomial, 0) + coefficient
+            if total:
+                result[monomial] = total
+            else:
+                del result[monomial]
+        return result
+
+    # --- forms ----------------------------------------------------------------------------------
+
+    def _form(self, node: int) -> int:
+        op, args = self.template.ops[node], self.template.args[node]
+        if op in (INPUT, CONSTANTS):
+            return self._atom(("leaf", node))
+        if op == Op.CONST:
+            return self._constant(args[0])
+        if op in _ADDITIVE:
+            return self._sum(node)
+        operands = [self.of[n] for n in _operands(self.template, node)]
+        if any(f < 0 for f in operands):
+            return -1
+        if op == Op.MUL:
+            return self._scaled(self._times(operands[0], operands[1]))
+        if op == Op.DIV:
+            return self._scaled(self._times(operands[0], self._reciprocal(operands[1])))
+        if op == Op.EXP2:
+            return self._intern({self._monomial(operands[0], ()): 1})
+        if op in _EXTREME:
+            return self._extreme(_EXTREME[Op(op)], operands)
+        if TABLE[Op(op)].commutative:
+            operands.sort()
+        return self._atom((op, *operands, *args[TABLE[Op(op)].arity :]))
+
+    def _constant(self, index: int) -> int:
+        const = self.arena.consts[index]
+        if const.special is not None:
+            return -1
+        if not const.coef:
+            return 0
+        factors = tuple((atom, power) for atom, power in ((LOG2E, const.log2e), (PI, const.pi), (SQRT2, const.sqrt2)) if power)
+        coefficient = int(const.coef) if const.coef.denominator == 1 else const.coef
+        return self._intern({self._monomial(0, factors): coefficient})
+
+    def _times(self, x: int, y: int) -> tuple[Coef, int]:
+        if x == 0 or y == 0:
+            return 0, 0
+        (a, p), (b, q) = self._factor(x), self._factor(y)
+        monomial, twos = self._multiply(p, q)
+        return a * b * twos, monomial
+
+    def _scaled(self, term: tuple[Coef, int]) -> int:
+        coefficient, monomial = term
+        return self._intern({monomial: coefficient}) if coefficient else 0
+
+    def _reciprocal(self, form: int) -> int:
+        """1/form: exponentials and constants turn over, every other factor becomes the atom of its reciprocal."""
+        if form == 0:
+            return self._atom(("reciprocal of zero",))
+        coefficient, monomial = self._factor(form)
+        exponent, factors = self.monomials[monomial]
+        negated = self._intern({m: -c for m, c in self.forms[exponent].items()}) if exponent else 0
+        turned: dict[int, int] = {}
+        scale = mpq(1, coefficient) if isinstance(coefficient, int) else 1 / coefficient
+        for atom, power in factors:
+            if atom in (LOG2E, PI):
+                turned[atom] = -power
+            elif atom == SQRT2:
+                turned[atom], scale = 1, scale / 2
+            else:
+                inverse = self._atom(("reciprocal", atom))
+                ((_, ((number, _),)),) = (self.monomials[m] for m in self.forms[inverse])
+                turned[number] = power
+        result = self._monomial(negated, tuple(sorted(turned.items())))
+        return self._intern({result: int(scale) if scale.denominator == 1 else scale})
+
+    def _extreme(self, name: str, operands: list[int]) -> int:
+        members: set[int] = set()
+        for form in operands:
+            inner = self._set_of(name, form)
+            if inner is not None and self._set_total + len(inner) <= _SET_LIMIT:
+                members |= inner
+            else:
+                members.add(form)
+        if len(members) == 1:
+            return members.pop()
+        self._set_total += len(members)
+        self.meter.spend(len(members))
+        chosen = frozenset(members)
+        result = self._atom((name, chosen))
+        ((_, ((atom, _),)),) = (self.monomials[m] for m in self.forms[result])
+        self._sets[atom] = chosen
+        return result
+
+    def _set_of(self, name: str, form: int) -> frozenset[int] | None:
+        """The operands behind a form that is a maximum (minimum) and nothing else."""
+        terms = self.forms[form]
+        if len(terms) != 1:
+            return None
+        ((monomial, coefficient),) = terms.items()
+        exponent, factors = self.monomials[monomial]
+        if coefficient != 1 or exponent or len(factors) != 1 or factors[0][1] != 1:
+            return None
+        chosen = self._sets.get(factors[0][0])
+        return chosen if chosen is not None and (name, chosen) in self._atoms else None
+
+    # --- sums -----------------------------------------------------------------------------------
+
+    def _sum(self, node: int) -> int:
+        """All terms of a sum, through the additive nodes that only it uses."""
+        total: dict[int, Coef] = {}
+        stack: list[tuple[int, int]] = [(node, 1)]
+        first = True
+        while stack:
+            current, sign = stack.pop()
+            if not first and not self._inlined[current]:
+                if not self._add_form(total, self.of[current], sign):
+                    return -1
+                continue
+            first = False
+            if not self._collect(total, stack, current, sign):
+                return -1
+        return self._intern({m: c for m, c in total.items() if c})
+
+    def _add_form(self, total: dict[int, Coef], form: int, sign: int) -> bool:
+        if form < 0:
+            return False
+        for monomial, coefficient in self.forms[form].items():
+            total[monomial] = total.get(monomial, 0) + (coefficient if sign > 0 else -coefficient)
+        return True
+
+    def _collect(self, total: dict[int, Coef], stack: list[tuple[int, int]], node: int, sign: int) -> bool:
+        op, args = self.template.ops[node], self.template.args[node]
+        if op == Op.FMA:
+            stack.append((args[2], sign))
+            return self._add_products(total, args[:2], sign)
+        if op == Op.DOT:
+            stack.append((args[0], sign))
+            return self._add_products(total, args[1:], sign)
+        if op == Op.SUB:
+            stack.append((args[0], sign))
+            stack.append((args[1], -sign))
+        elif op == Op.NEG:
+            stack.append((args[0], -sign))
+        else:
+            stack.extend((child, sign) for child in args)
+        return True
+
+    def _add_products(self, total: dict[int, Coef], pairs: tuple[int, ...], sign: int) -> bool:
+        of = self.of
+        self.meter.spend(len(pairs))
+        for i in range(0, len(pairs), 2):
+            x, y = of[pairs[i]], of[pairs[i + 1]]
+            if x < 0 or y < 0:
+                return False
+            coefficient, monomial = self._times(x, y)
+            if coefficient:
+                total[monomial] = total.get(monomial, 0) + (coefficient if sign > 0 else -coefficient)
+        return True
