@@ -7,6 +7,7 @@ Findings about a program (races, out-of-bounds accesses, inequality) are values,
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +46,8 @@ class PtxError(Exception):
         self.source_line = source_line
         #: "file.py:12:3" of the user's own source, where the PTX carries it.
         self.user_loc = user_loc
+        #: findings of an execution that this failure stopped: they are real, though there may be more
+        self.findings: tuple[Any, ...] = ()
 
     def render(self) -> str:
         """The error as plain text of a few lines: message, place, source line with a caret, remedy."""

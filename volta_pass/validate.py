@@ -165,6 +165,7 @@ def _execute(state: _Validation) -> "Execution | None":
         execution = state.stages.candidate(state.job.ptx, state.job.entry)
     except PtxError as error:
         state.fail(error, "the PTX could not be executed")
+        state.report.findings = list(error.findings)
         return None
     report = state.report
     report.findings = list(execution.findings)

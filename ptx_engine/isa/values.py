@@ -96,9 +96,13 @@ UINT: dict[int, np.dtype] = {
 INT: dict[int, np.dtype] = {8: np.dtype(np.int8), 16: np.dtype(np.int16), 32: np.dtype(np.int32), 64: np.dtype(np.int64)}
 
 
+#: the feature of the error for a register that is read before it is written
+UNINITIALISED_REGISTER = "uninitialised register"
+
+
 def uninitialised(name: str = "") -> NotStructuredError:
     """The error for reading a register that no thread of the group has written."""
-    return NotStructuredError(f"register {name or 'operand'} is read before it is written", feature="uninitialised register")
+    return NotStructuredError(f"register {name or 'operand'} is read before it is written", feature=UNINITIALISED_REGISTER)
 
 
 def wrap_int(arena: Arena, ids: Ids, fmt: Fmt, bits: int, signed: bool) -> tuple[Ids, int, int]:

@@ -19,7 +19,7 @@ from ptx_engine.findings import Finding, Site
 from ptx_engine.isa.algebra import Algebra
 from ptx_engine.isa.algebra_symbolic import SymbolicAlgebra
 from ptx_engine.isa.group import Group
-from ptx_engine.isa.values import Value, join
+from ptx_engine.isa.values import UNINITIALISED_REGISTER, Value, join
 from ptx_engine.launch import BoundLaunch, Footprint, Role
 from ptx_engine.machine.barriers import Barriers, Completed, Waiting
 from ptx_engine.machine.environment import MachineEnvironment, local_layout, shared_layout
@@ -90,7 +90,8 @@ def execute(
     """Run an entry over a bound launch and return its footprints and findings.
 
     ``ctas`` (or ``launch.ctas``) restricts which CTAs run. ``source`` is the PTX text, for the lines in findings.
-    Raises LaunchError, UnsupportedError, NotStructuredError (each with the instruction's place) and BudgetError.
+    Raises LaunchError, UnsupportedError, NotStructuredError (each with the instruction's place) and BudgetError; what was
+    found until then is in the error's ``findings``.
     """
     start = time.perf_counter()
     function = choose_entry(module, entry)
@@ -159,8 +160,12 @@ class Machine:
         """Run the grid, or some of its CTAs; ``start`` is when decoding began (for the figures)."""
         decoded = time.perf_counter()
         numbers = _linear_ctas(self.bound, ctas)
-        for batch in self.batches(numbers):
-            self.run_batch(batch)
+        try:
+            for batch in self.batches(numbers):
+                self.run_batch(batch)
+        except PtxError as error:
+            error.findings = tuple(self.findings())
+            raise
         return self.finish(len(numbers), {"decode": decoded - (start if start is not None else decoded)}, decoded)
 
     # --- one batch ----------------------------------------------------------------------------
@@ -224,6 +229,7 @@ class Machine:
                 step(g)
         except PtxError as error:
             where: PtxOrigin = arena.origin  # type: ignore[assignment]
+            self._note(error, g, where.instruction)
             raise located(error, self.program.flat.instructions[where.instruction], where) from None
         except MemoryError as error:
             raise BudgetError(str(error)) from None
@@ -236,7 +242,13 @@ class Machine:
         try:
             self._terminate(g, end, block)
         except PtxError as error:
+            self._note(error, g, end.pc)
             raise located(error, self.program.flat.instructions[end.pc], origin) from None
+
+    def _note(self, error: PtxError, g: Group, instruction: int) -> None:
+        """A register that is read before it is written stops the run, and is a fault of the program all the same."""
+        if error.feature == UNINITIALISED_REGISTER:
+            self.log.add("uninitialised", error.message, g, np.arange(g.n), instruction, role="read", space="register")
 
     # --- terminators ----------------------------------------------------------------------------
 
@@ -400,11 +412,10 @@ class Machine:
     def finish(self, ctas: int, seconds: dict[str, float], started: float) -> Execution:
         """Footprints and findings with the PTX and user lines filled in."""
         start = time.perf_counter()
-        races = self.order.finish()
+        findings = self.findings()
         now = time.perf_counter()
         order_seconds = self.memory.order_seconds + now - start
         seconds = {**seconds, "execute": now - started - order_seconds, "order": order_seconds}
-        findings = [self._placed(f) for f in (*self.log.findings(), *races)]
         footprints = {
             t.buffer.arg.name: t.footprint() for t in self.memory.tensors if t.buffer.arg.role is not Role.IN
         }
@@ -412,6 +423,10 @@ class Machine:
         launch = self.bound.launch
         dependent = [f"{reason} ({self.origins[pc].user_loc or f'PTX line {self.origins[pc].ptx_line}'})" for reason, pc in self.log.dependent.items()]
         return Execution(footprints, findings, ctas, launch.cta_count, self.executed, seconds, assumptions, self.origins, dependent)
+
+    def findings(self) -> list[Finding]:
+        """All findings so far, with the PTX and user lines filled in."""
+        return [self._placed(f) for f in (*self.log.findings(), *self.order.finish())]
 
     def _placed(self, finding: Finding) -> Finding:
         return replace(finding, sites=tuple(self._place(site) for site in finding.sites))

@@ -65,7 +65,11 @@ class _Check:
         bounds = bind_sides([side.launch for side in sides], Arena())
         for side in sides:
             self._add_seconds(side.seconds)
-        run = self._execute(candidate, bounds[0])
+        try:
+            run = self._execute(candidate, bounds[0])
+        except PtxError as error:
+            report.findings += error.findings
+            raise
         report.findings += run.findings
         report.ctas_executed, report.ctas_total = run.ctas
         if reference is None:
