@@ -133,20 +133,25 @@ def div64(x: Reals, y: Reals, rnd: str) -> Reals:
     p, e = two_product(q, y)
     rest = (x - p) - e
     result = _finish(q, np.where(y < 0, -rest, rest), rnd, finite(x, y) & (y != 0))
-    unsafe = _unsafe_product(q, y, p) | (np.abs(x) < 2.0**-900) | _outside(q, 2.0**-900, 2.0**990) & (x != 0)
-    return _exact_lanes(result, unsafe & (y != 0) & (x != 0), (x, y), lambda a, b: a / b, rnd)
+    unsafe = (
+        finite(x, y)
+        & (x != 0)
+        & (y != 0)
+        & (_outside(x, 2.0**-900, 2.0**1000) | _outside(y, 2.0**-990, 2.0**990) | _outside(q, 2.0**-900, 2.0**990))
+    )
+    return _exact_lanes(result, unsafe, (x, y), lambda a, b: a / b, rnd)
 
 
 def sqrt64(x: Reals, rnd: str) -> Reals:
     s = np.sqrt(x)
     if rnd == "rn":
-        return np.asarray(s)
-    p, e = two_product(s, s)
-    result = _finish(s, (x - p) - e, rnd, finite(x) & (x > 0))
-    unsafe = (x > 0) & (x < 2.0**-900) & np.isfinite(x)
-    if unsafe.any():
-        result = np.where(unsafe, np.ldexp(sqrt64(np.where(unsafe, np.ldexp(x, 200), 1.0), rnd), -100), result)
-    return result
+        return s
+    shift = np.where((x > 2.0**1000) & np.isfinite(x), -200, np.where((x > 0) & (x < 2.0**-900), 200, 0))
+    scaled = np.ldexp(x, shift)  # exact: roots of even powers of two are powers of two
+    root = np.sqrt(scaled)
+    p, e = two_product(root, root)
+    rounded = np.ldexp(directed(root, (scaled - p) - e, rnd), -(shift // 2))
+    return np.where(finite(x) & (x > 0), rounded, s)
 
 
 def fma64(x: Reals, y: Reals, z: Reals, rnd: str) -> Reals:
@@ -156,10 +161,12 @@ def fma64(x: Reals, y: Reals, z: Reals, rnd: str) -> Reals:
     vh, vl = two_sum(ph, th)
     s, e = two_sum(vh, to_odd(*two_sum(tl, vl)))
     ok = finite(x, y, z)
-    result = np.where(ok, directed(s, np.where(np.isfinite(s), e, 0.0), rnd), x * y + z)
+    result = np.where(ok, directed(s, np.where(np.isfinite(s), e, 0.0), rnd), np.where(finite(x, y) & np.isinf(z), z, x * y + z))
+    nothing = ok & ((x == 0) | (y == 0))
+    result = np.where(nothing, z, result)
     negative = np.signbit(x) ^ np.signbit(y)
     zero = np.where(np.where(negative == np.signbit(z), negative, rnd == "rm"), -0.0, 0.0)
-    result = np.where(ok & (s == 0) & (e == 0), zero, result)
+    result = np.where(ok & (s == 0) & (e == 0) | nothing & (z == 0), zero, result)
     unsafe = _unsafe_product(x, y, ph) | _outside(s, 2.0**-900, 2.0**1000) | (np.abs(z) > 2.0**1000)
     return _exact_lanes(result, unsafe & ok & (x != 0) & (y != 0), (x, y, z), lambda a, b, c: a * b + c, rnd)
 
