@@ -57,6 +57,8 @@ class Canonical:
         self._atoms: dict[tuple, int] = {("log2e",): LOG2E, ("pi",): PI, ("sqrt2",): SQRT2}
         self._sets: dict[int, frozenset[int]] = {}  # atom of a maximum -> forms of its operands
         self._set_total = 0
+        self._sums: dict[tuple[tuple[int, int], ...], int] = {}
+        self._extremes: dict[tuple[str, tuple[int, ...]], int] = {}
         self.of: list[int] = [-1] * len(template.ops)
         self._factors: dict[int, tuple[Coef, int]] = {}
         self._inlined = self._find_inlined()
@@ -234,6 +236,13 @@ class Canonical:
         return self._intern({result: int(scale) if scale.denominator == 1 else scale})
 
     def _extreme(self, name: str, operands: list[int]) -> int:
+        key = (name, tuple(sorted(operands)))
+        found = self._extremes.get(key)
+        if found is None:
+            found = self._extremes[key] = self._new_extreme(name, operands)
+        return found
+
+    def _new_extreme(self, name: str, operands: list[int]) -> int:
         members: set[int] = set()
         for form in operands:
             inner = self._set_of(name, form)
@@ -267,26 +276,42 @@ class Canonical:
 
     def _sum(self, node: int) -> int:
         """All terms of a sum, through the additive nodes that only it uses."""
-        total: dict[int, Coef] = {}
-        stack: list[tuple[int, int]] = [(node, 1)]
-        first = True
+        products: dict[int, Coef] = {}
+        summands: list[tuple[int, int]] = []
+        stack: list[tuple[int, int]] = []
+        if not self._collect(products, stack, node, 1):
+            return -1
         while stack:
             current, sign = stack.pop()
-            if not first and not self._inlined[current]:
-                if not self._add_form(total, self.of[current], sign):
+            if self._inlined[current]:
+                if not self._collect(products, stack, current, sign):
                     return -1
-                continue
-            first = False
-            if not self._collect(total, stack, current, sign):
-                return -1
-        return self._intern({m: c for m, c in total.items() if c})
+            else:
+                summands.append((self.of[current], sign))
+        if any(form < 0 for form, _ in summands):
+            return -1
+        if products:
+            return self._total(products, summands)
+        # lanes of a butterfly add the same two forms: x + y and y + x
+        summands.sort()
+        key = tuple(summands)
+        found = self._sums.get(key)
+        if found is None:
+            found = self._sums[key] = self._total({}, summands)
+        return found
 
-    def _add_form(self, total: dict[int, Coef], form: int, sign: int) -> bool:
-        if form < 0:
-            return False
-        for monomial, coefficient in self.forms[form].items():
-            total[monomial] = total.get(monomial, 0) + (coefficient if sign > 0 else -coefficient)
-        return True
+    def _total(self, total: dict[int, Coef], summands: list[tuple[int, int]]) -> int:
+        """The form of products and forms with signs."""
+        get = total.get
+        for form, sign in summands:
+            self.meter.spend(len(self.forms[form]))
+            if not total and sign > 0:
+                total = dict(self.forms[form])
+                get = total.get
+                continue
+            for monomial, coefficient in self.forms[form].items():
+                total[monomial] = get(monomial, 0) + (coefficient if sign > 0 else -coefficient)
+        return self._intern({m: c for m, c in total.items() if c})
 
     def _collect(self, total: dict[int, Coef], stack: list[tuple[int, int]], node: int, sign: int) -> bool:
         op, args = self.template.ops[node], self.template.args[node]
