@@ -132,9 +132,10 @@ def round_to(values: Reals, fmt: Fmt, rnd: str, satfinite: bool = False) -> Real
 
 
 def _pack_e4m3(values: Reals) -> Bits:
-    fraction, exponent = np.frexp(np.abs(values))
+    size = np.abs(values)
+    fraction, exponent = np.frexp(size)
     normal = (exponent + 6).astype(np.int64) * 8 + np.rint(fraction * 16).astype(np.int64) - 8
-    code = np.where(exponent < -5, np.rint(np.abs(values) * 512), normal).astype(np.uint8)
+    code = np.where(size < 2.0**-6, np.rint(size * 512), normal).astype(np.uint8)
     return np.asarray(code | np.where(np.signbit(values), np.uint8(0x80), np.uint8(0)))
 
 

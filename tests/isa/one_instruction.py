@@ -19,10 +19,10 @@ def kernel(text: str, inputs: Sequence[int], outputs: Sequence[int]) -> str:
     params = [f".param .u64 i{i}" for i in range(len(inputs))] + [f".param .u64 o{i}" for i in range(len(outputs))] + [".param .u32 n"]
     declared = [f".reg .b{_WIDTHS[size]} %a{i};" for i, size in enumerate(inputs)]
     declared += [f".reg .b{_WIDTHS[size]} %d{i};" for i, size in enumerate(outputs)] + [".reg .pred %p<4>;"]
-    body = re.sub(r"\b([adp]\d)\b", r"%\1", text)
+    body = re.sub(r"(?<![%\w])([adp]\d)\b", r"%\1", text)
     load = [line for i, size in enumerate(inputs) for line in _address("i", i, size) + [f"ld.global.{_type(size)} %a{i}, [%at];"]]
     for i in range(len(outputs)):
-        if re.search(rf"\bp{i}\b", text):
+        if re.search(rf"(?<![%\w])p{i}\b", text):
             body += f" selp.b32 %d{i}, 1, 0, %p{i};"
     store = [line for i, size in enumerate(outputs) for line in _address("o", i, size) + [f"st.global.{_type(size)} [%at], %d{i};"]]
     lines = [
