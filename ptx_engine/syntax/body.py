@@ -19,7 +19,7 @@ _STATEMENT = re.compile(
       (?:@(!?)({IDENT})\s++)?({MNEMONIC})(?:(?=[\s\[{{])([^;/":]*+))?;
     | ({IDENT})\s*+:(?!:)
     | \.loc\s++(\d{{1,9}})\s++(\d{{1,9}})\s++(\d{{1,9}})(?![\w.])(?:\s*+,\s*+function_name\s++([\w$.]++(?:\s*+\+\s*+\d++)?)
-      \s*+,\s*+inlined_at\s++(\d{{1,9}})\s++(\d{{1,9}})\s++(\d{{1,9}})(?![\w.]))?
+      \s*+,\s*+inlined_at\s++(\d{{1,9}})\s++(\d{{1,9}})\s++(\d{{1,9}})(?![\w.]))?(?!\s*+,)
     )""",
     re.ASCII | re.VERBOSE,
 )
@@ -200,9 +200,9 @@ class Body:
 
 
 def _is_label(cursor: Cursor) -> bool:
-    """Whether a colon follows the identifier at the cursor."""
+    """Whether a colon (not the ``::`` of a modifier) follows the identifier at the cursor."""
     ahead = Cursor(cursor.source, cursor.end)
-    return ahead.kind == "punct" and ahead.value == ":"
+    return "." not in cursor.value and ahead.value == ":" and not cursor.source.text.startswith("::", ahead.start)
 
 
 def pragma(cursor: Cursor) -> tuple[str, ...]:

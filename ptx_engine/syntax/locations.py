@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterable
-from difflib import get_close_matches
 
 from ptx_engine.syntax.ast import Loc
 from ptx_engine.syntax.lexer import Cursor
@@ -139,5 +138,7 @@ def joined_until_semicolon(cursor: Cursor) -> str:
 
 def closest(name: str, known: Iterable[str]) -> str:
     """A hint naming the most similar known word, or an empty one."""
+    from difflib import get_close_matches  # for errors only: imported late
+
     near = get_close_matches(name[:60], list(known), 1)
     return f"did you mean {near[0]!r}?" if near else ""
