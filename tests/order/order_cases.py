@@ -91,6 +91,10 @@ case(
     "fence before the barrier releases the fencing thread only",
     ["st g0=1; fence; bar 0 2", "fence; bar 0 2; set 1", "await.strong 1; bar 0 2", "bar 0 2; ld g0"], races=True, per_cta=2,
 )  # fmt: skip
+case("an own release does not strengthen a relaxed load", ["await 1; add.strong 2; await_count.strong 2 1; ld g0", "st g0=1; set.strong 1"],
+     races=True, per_cta=1)  # fmt: skip
+case("an acquire before an own release", ["await.strong 1; add.strong 2; await_count.strong 2 1; ld g0", "st g0=1; set.strong 1"],
+     races=False, per_cta=1)  # fmt: skip
 case("counter, all adds awaited", ["st g0=1; add.strong 1", "st g4=1; add.strong 1", "await_count.strong 1 2; ld g0; ld g4"],
      races=False, per_cta=1)  # fmt: skip
 case("counter, one add relaxed", ["st g0=1; add.strong 1", "st g4=1; add 1", "await_count.strong 1 2; ld g0; ld g4"],

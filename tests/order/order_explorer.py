@@ -50,10 +50,10 @@ def must_precede(a: Op, b: Op) -> bool:
     if b.kind == "copy_arrive":  # an agent's doing: it follows the thread's copies only
         return a.kind in ("copy", "copy_arrive")
     if a.kind in SYNC_ATOMICS or b.kind in SYNC_ATOMICS:
-        writes = b.kind in ("set", "add")
-        releases = writes and b.strong
-        # what was acquired is not passed on by a relaxed write: its readers may see it first
-        acquires = a.kind in ("await", "await_count") and a.strong and not writes
+        reads, writes = a.kind in ("await", "await_count"), b.kind in ("set", "add")
+        # what a relaxed load saw is not passed on by a later release, nor what was acquired by a relaxed store
+        releases = writes and b.strong and not (reads and not a.strong)
+        acquires = reads and a.strong and not (writes and not b.strong)
         same = a.kind in SYNC_ATOMICS and b.kind in SYNC_ATOMICS and a.id == b.id
         return acquires or releases or same
     return True
