@@ -11,8 +11,8 @@ from ptx_engine.errors import NotStructuredError, ParseError
 from ptx_engine.isa.decode import TYPE_BITS, Decode, Step
 from ptx_engine.isa.group import Group
 from ptx_engine.isa.registry import instruction
-from ptx_engine.isa.values import INT, Sym, Value
-from ptx_engine.syntax.ast import IntLit
+from ptx_engine.isa.values import INT, UINT, Sym, Value, int_fmt
+from ptx_engine.syntax.ast import IntLit, Operand, Reg
 
 _S = "PTX ISA 9.1, Data Movement and Conversion Instructions: "
 SPACE = "[space=global|shared|shared::cta|local|param|const|param::entry|param::func]"
@@ -30,11 +30,6 @@ def space_of(d: Decode) -> str:
     return (d.mod("space") or "").split("::")[0]
 
 
-def register_bits(d: Decode) -> int:
-    """The width of each destination or source register (8-bit types live in 16-bit or wider registers)."""
-    return max(TYPE_BITS[d.mods["type"]], 16)
-
-
 @instruction("ld", f"[!weak] {SPACE} {CACHE} {EVICT} {L2} {HINT} {PREFETCH} {VEC} {TYPES}",
              f"{SPACE} {CACHE} !nc {EVICT} {L2} {HINT} {PREFETCH} {VEC} {TYPES}",
              f"{SPACE} {CACHE} {EVICT} {L2} !nc {HINT} {PREFETCH} {VEC} {TYPES}", source=_S + "ld")  # fmt: skip
@@ -46,30 +41,42 @@ def ld(d: Decode) -> Step:
         raise ParseError(f"{d.ins.mnemonic}: {len(targets)} registers do not fit the vector size", span=d.ins.span)
     widths = (width,) * len(targets)
     load = d.env.memory.load
-    extend = (lambda v: widen(v, width, d.signed)) if width == 8 else None
+    signed = d.signed
+    registers = [max(width, register_bits(d, e)) for e in d.elements(0)]
+    if all(bits == width for bits in registers):
+
+        def plain(g: Group) -> None:
+            values = load(g, space, address(g.R), widths, pc)
+            for r, value in zip(targets, values):
+                g.R[r] = value
+
+        return plain
 
     def step(g: Group) -> None:
         values = load(g, space, address(g.R), widths, pc)
-        for r, value in zip(targets, values):
-            g.R[r] = extend(value) if extend else value
+        for r, value, bits in zip(targets, values, registers):
+            g.R[r] = widen(value, width, bits, signed)
 
     return step
 
 
-def widen(value: Value, bits: int, signed: bool) -> Value:
-    """An 8-bit datum in its 16-bit register: sign- or zero-extended; symbolic data keeps its part (and its integer range)."""
+def register_bits(d: Decode, operand: Operand) -> int:
+    """The width of a destination register (0 for ``_``): a datum narrower than it is extended."""
+    return TYPE_BITS[d.env.register_type(operand.name)] if isinstance(operand, Reg) else 0
+
+
+def widen(value: Value, bits: int, register: int, signed: bool) -> Value:
+    """A datum of ``bits`` in a wider register: sign- or zero-extended; symbolic data keeps its part (and its integer range)."""
     if isinstance(value, Sym):
         fmt, ids = value.parts[0]
-        if fmt.kind == "int":
-            from ptx_engine.isa.values import int_fmt
-
-            return Sym(((int_fmt(16, fmt.lo, fmt.hi), ids),))
+        if fmt.kind == "int" and len(value.parts) == 1:
+            return Sym(((int_fmt(register, fmt.lo, fmt.hi), ids),))
         return value
-    if value is None or isinstance(value, int):
-        if value is not None and signed and value >> (bits - 1):
-            return value | 0xFF00
+    if value is None or bits == register:
         return value
-    return (value.view(INT[bits]).astype(INT[16]).view("u2")) if signed else value.astype("u2")
+    if isinstance(value, int):
+        return value | ((1 << register) - (1 << bits)) if signed and value >> (bits - 1) else value
+    return value.view(INT[bits]).astype(INT[register]).view(UINT[register]) if signed else value.astype(UINT[register])
 
 
 @instruction("st", f"[!weak] {SPACE} {CACHE} {EVICT} {L2} {HINT} {VEC} {TYPES}", source=_S + "st")
@@ -89,7 +96,13 @@ def st(d: Decode) -> Step:
     return step
 
 
-@instruction("prefetch", "space=global|local !level=L1|L2", "!level=L1|L2", "space=global !level=L2::evict_last|L2::evict_normal", source=_S + "prefetch")
+@instruction(
+    "prefetch",
+    "space=global|local !level=L1|L2",
+    "!level=L1|L2",
+    "space=global !level=L2::evict_last|L2::evict_normal",
+    source=_S + "prefetch",
+)
 @instruction("prefetchu", "!L1", source=_S + "prefetchu")
 def prefetch(d: Decode) -> Step:
     """A hint: moves no data."""
@@ -121,8 +134,6 @@ def cp_async(d: Decode) -> Step:
     if d.count == 3:
         return lambda g: copy(g, shared(g.R), source(g.R), count, count, pc)
     operand = d.operand(3)
-    from ptx_engine.syntax.ast import Reg
-
     if isinstance(operand, Reg) and d.env.register_type(operand.name) == "pred":
         ignored = d.env.register(operand.name)
 
