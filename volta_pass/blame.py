@@ -31,23 +31,23 @@ def assign_blame(
 ) -> Blame:
     """Blame for a refuted comparison; an empty Blame where none is refuted."""
     if own is not None and own.status is Status.REFUTED:
-        return _compiler(job, own, reference)
+        return _compiler(job, own, reference, uses)
     if reference is None or reference.status is not Status.REFUTED:
         return Blame()
     if own is None or own.status is not Status.PROVED:
         why = "the kernel's own source could not be evaluated" if own is None else "PTX and its own TTIR could not be proved equal"
         text = f"{why}, so that kernel and compiler cannot be told apart"
-        return Blame("unknown", text, user_loc=_origin_loc(_explanation(reference)))
+        return Blame("unknown", text, user_loc=_differing_loc(reference, uses))
     return _kernel(job, reference, uses, bound)
 
 
-def _compiler(job: ValidationJob, own: Comparison, reference: Comparison | None) -> Blame:
+def _compiler(job: ValidationJob, own: Comparison, reference: Comparison | None, uses: Sequence[ParameterUse]) -> Blame:
     settings = ", ".join(f"{key}={job.configuration[key]}" for key in ("num_warps", "num_stages") if key in job.configuration)
     versions = ", ".join([*(f"{name} {version}" for name, version in job.toolchain.items()), *filter(None, (job.target, settings))])
     text = "the emitted PTX differs from the TTIR of the same compilation"
     if reference is not None and reference.status is Status.PROVED:
         text += ", although the PTX equals the reference: the TTIR differs from both"
-    return Blame("compiler", f"{text}. {versions}".rstrip(". "), user_loc=_origin_loc(_explanation(own)))
+    return Blame("compiler", f"{text}. {versions}".rstrip(". "), user_loc=_differing_loc(own, uses))
 
 
 def _kernel(job: ValidationJob, reference: Comparison, uses: Sequence[ParameterUse], bound: BoundLaunch) -> Blame:
@@ -56,7 +56,7 @@ def _kernel(job: ValidationJob, reference: Comparison, uses: Sequence[ParameterU
         text += f", which is the source of configuration {reference.label}"
     explanation = _explanation(reference)
     site, detail = blamed_load(explanation, uses, bound)
-    loc = site.user_loc if site is not None else _origin_loc(explanation)
+    loc = site.user_loc if site is not None else _differing_loc(reference, uses)
     return Blame("kernel", text, loc, detail, _help(explanation, site))
 
 
@@ -73,6 +73,16 @@ def _explanation(comparison: Comparison) -> Explanation | None:
     rows = [o.explanation for o in comparison.verdict.outputs if o.status is Status.REFUTED and o.explanation is not None]
     with_inputs = [row for row in rows if row.extra_inputs or row.missing_inputs]
     return next(iter(with_inputs or rows), None)
+
+
+def _differing_loc(comparison: Comparison, uses: Sequence[ParameterUse]) -> str:
+    """The line at which the sides part: of the differing operation, or of the store that writes other elements."""
+    found = _origin_loc(_explanation(comparison))
+    if found:
+        return found
+    stores = {use.name: use.stores for use in uses}
+    tensors = [o.tensor for o in comparison.verdict.outputs if o.explanation is not None and o.explanation.kind == "footprint"]
+    return next((site.user_loc for tensor in tensors for site in stores.get(tensor, []) if site.user_loc), "")
 
 
 def _origin_loc(explanation: Explanation | None) -> str:

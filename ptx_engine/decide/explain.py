@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from gmpy2 import mpq
 
+from ptx_engine.decide.culprit import culprits
 from ptx_engine.decide.field import fields
 from ptx_engine.decide.fingerprint import Fingerprints
 from ptx_engine.decide.levels import LEVELS, Mode, plan
@@ -51,6 +52,11 @@ class _Explainer:
         self._atoms: dict[tuple[int, bytes], int] = {}
 
     def run(self) -> Explained:
+        found = self._descend()
+        origins = [self._origin(ident) for ident in culprits(self.arena, self.prints, *self.pair)]
+        return replace(found, explanation=replace(found.explanation, reference_origin=origins[0], candidate_origin=origins[1]))
+
+    def _descend(self) -> Explained:
         x, y = self.pair
         for _ in range(_MAX_DESCENT):
             step = self._polynomial(x, y) if self._is_sum(x) or self._is_sum(y) else None
@@ -114,7 +120,7 @@ class _Explainer:
         kind = "changed" if found.changed or (missing and extra) else ("missing" if missing else "extra")
         return Explanation(
             kind, "; ".join(parts), tuple(missing), tuple(extra), len(found.missing), len(found.extra),
-            self._origin(x), self._origin(y), tuple(self.inputs[0]), tuple(self.inputs[1]),
+            missing_inputs=tuple(self.inputs[0]), extra_inputs=tuple(self.inputs[1]),
         )  # fmt: skip
 
     def _product(self, monomial: Monomial, coef: mpq) -> str:
@@ -167,6 +173,8 @@ class _Explainer:
                 parts.append((name, mine, theirs, scale.of(mine), scale.of(theirs)))
         except (TooLarge, KeyError):
             return None
+        if all(len(mine) == len(theirs) == 1 for _, mine, theirs, _, _ in parts):
+            return None  # one term against one term: any factor would fit
         factor = scale.factor(list(parts[0][3].values()), list(parts[0][4].values()))
         if factor is None:
             return None
@@ -203,7 +211,7 @@ class _Explainer:
         kind = "changed" if missing and extra else ("missing" if missing else "extra")
         explanation = Explanation(
             kind, "; ".join(parts), tuple(texts[0]), tuple(texts[1]), len(missing), len(extra),
-            self._origin(x), self._origin(y), tuple(self.inputs[0]), tuple(self.inputs[1]),
+            missing_inputs=tuple(self.inputs[0]), extra_inputs=tuple(self.inputs[1]),
         )  # fmt: skip
         return Explained(explanation, [])
 
@@ -214,7 +222,7 @@ class _Explainer:
         where = "" if (x, y) == self.pair else "the sides part at a sub-term: "
         text = f"{where}candidate {right}, reference {left}"
         explanation = Explanation(
-            "diverges", text, reference_origin=self._origin(x), candidate_origin=self._origin(y),
+            "diverges", text,
             missing_inputs=tuple(self.inputs[0]), extra_inputs=tuple(self.inputs[1]),
         )  # fmt: skip
         return Explained(explanation, [])
@@ -247,18 +255,16 @@ def _flattened(arena: Arena, root: int) -> list[int]:
 
 
 def _single_atoms(found: Difference) -> tuple[int, int] | None:
-    """The pair (p, q) if the sides differ by one term each, which differ in one opaque factor only."""
-    if len(found.missing) != 1 or len(found.extra) != 1 or found.changed:
+    """The pair (p, q) of opaque factors if p put in place of q makes the sides equal, term by term."""
+    if len(found.missing) != len(found.extra) or found.changed:
         return None
-    (mine, a), (theirs, b) = found.missing[0], found.extra[0]
-    if a != b or len(mine) != len(theirs):
+    left, right = ({factor for monomial, _ in side for factor in monomial} for side in (found.missing, found.extra))
+    mine, theirs = left - right, right - left
+    if len(mine) != 1 or len(theirs) != 1:
         return None
-    left, right = list(mine), list(theirs)
-    for factor in mine:
-        if factor in right:
-            left.remove(factor)
-            right.remove(factor)
-    return (left[0], right[0]) if len(left) == 1 and left[0] >= 0 and right[0] >= 0 else None
+    p, q = mine.pop(), theirs.pop()
+    replaced = {tuple(sorted(p if factor == q else factor for factor in monomial)): coef for monomial, coef in found.extra}
+    return (p, q) if p >= 0 and q >= 0 and replaced == dict(found.missing) else None
 
 
 def _powers(monomial: Monomial) -> list[tuple[int, int]]:

@@ -12,6 +12,7 @@ import numpy as np
 
 from ptx_engine.decide.field import key, mix
 from ptx_engine.decide.levels import Step
+from ptx_engine.terms.arena import NEG_INF, POS_INF
 from ptx_engine.terms.constants import ONE, Const
 from ptx_engine.terms.ops import Op
 
@@ -118,18 +119,21 @@ def _pair_set(level: Level, step: Step, ops: tuple[Op, Op], negated: bool) -> np
 
 
 def _row_set(level: Level, step: Step, ops: tuple[Op, Op], negated: bool) -> np.ndarray:
-    """NMAX likewise; an id that stands twice in a row counts once."""
+    """NMAX likewise; an id that stands twice in a row counts once, minus infinity (masked elements) not at all."""
     assert step.operands is not None
     operands = np.sort(step.operands, axis=1)
     values = level.get(operands)
     if negated:
         values = level.field.neg(values)
     mixed = level.members(operands, values, ops)
-    same = (mixed == mixed[:, :1]).all(axis=1)
+    gone = operands == (POS_INF if negated else NEG_INF)  # a constant's position is its id
+    rows, first = np.arange(len(operands)), gone.argmin(axis=1)
+    same = ((mixed == mixed[rows, first][:, None]) | gone[..., None]).all(axis=1)
+    mixed[gone] = 0
     mixed[:, 1:][operands[:, 1:] == operands[:, :-1]] = 0
-    total = np.where(same, mixed[:, 0], mixed.sum(axis=1, dtype=np.uint64))
+    total = np.where(same, mixed[rows, first], mixed.sum(axis=1, dtype=np.uint64))
     level.sets[step.ids] = total
-    result = np.where(same, values[:, 0], level.set_value(total))
+    result = np.where(same, values[rows, first], level.set_value(total))
     return level.field.neg(result) if negated else result
 
 

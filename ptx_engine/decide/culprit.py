@@ -1,0 +1,138 @@
+"""Where two differing terms part: the smallest sub-terms of each side that the other side has not got.
+
+A sub-term is a culprit if the other side computes no equal value, although it has all the parts that this one is made of.
+Sums and maxima count with all their members at once, since sides may add in any order. Equality is judged by fingerprints:
+a culprit points to a line of source for people, it decides nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+
+import numpy as np
+
+from ptx_engine.decide.fingerprint import Fingerprints
+from ptx_engine.decide.levels import LEVELS
+from ptx_engine.terms.arena import CONST_CAP, Arena
+from ptx_engine.terms.ops import TABLE, Op
+
+_SUMS = frozenset((Op.ADD, Op.SUB, Op.NEG, Op.FMA, Op.DOT, Op.NSUM))
+_FAMILIES = (_SUMS, frozenset((Op.MUL,)), frozenset((Op.MAX, Op.NMAX)), frozenset((Op.MIN, Op.NMIN)))
+#: operands looked at on either side; beyond, the outputs themselves are named
+_BUDGET = 400_000
+
+Known = Callable[[int], bool]
+
+
+class _TooLarge(Exception):
+    """More operands than the budget allows."""
+
+
+def culprits(arena: Arena, prints: Fingerprints, reference: int, candidate: int) -> tuple[int, int]:
+    """One culprit of each side, from the same line of source if there is such a pair; the side itself where it has none.
+
+    ``prints`` must cover both sides' sub-terms.
+    """
+    search = _Search(arena, prints)
+    try:
+        theirs, mine = search.known(candidate), search.known(reference)
+        left, right = search.frontier(reference, theirs), search.frontier(candidate, mine)
+    except _TooLarge:
+        return reference, candidate
+    by_line: dict[str, int] = {}
+    for ident in left:
+        by_line.setdefault(_line(arena, ident), ident)
+    for ident in right:
+        line = _line(arena, ident)
+        if line and line in by_line:
+            return by_line[line], ident
+    return next(iter(left), reference), next(iter(right), candidate)
+
+
+def _line(arena: Arena, ident: int) -> str:
+    """``file:line`` of the user's source that emitted a node."""
+    return str(getattr(arena.origin_of(ident), "user_loc", "")).rpartition(":")[0]
+
+
+class _Search:
+    """Walks of both sides under one budget."""
+
+    def __init__(self, arena: Arena, prints: Fingerprints) -> None:
+        self.arena, self.prints, self.left = arena, prints, 2 * _BUDGET
+
+    def known(self, root: int) -> Known:
+        """Whether a value equals one that is computed below ``root``; partial sums in between do not count."""
+        ids = np.array(self._below(root), np.int32)
+        need = self.prints.plan.need[ids]
+        values: set[tuple[int, bytes]] = set()
+        for level in range(LEVELS):
+            here = ids[(need >> level & 1) != 0]
+            if len(here):
+                values.update((level, row.tobytes()) for row in self.prints.of(here, level))
+
+        @cache
+        def known(ident: int) -> bool:
+            need = int(self.prints.plan.need[ident])
+            levels = (level for level in range(LEVELS) if need >> level & 1)
+            return any((level, self.prints.of(np.array([ident]), level)[0].tobytes()) in values for level in levels)
+
+        return known
+
+    def frontier(self, root: int, known: Known) -> list[int]:
+        """The unknown nodes below ``root`` whose parts are all known, or that use an unknown constant; first operands first."""
+        found: list[int] = []
+        seen: set[int] = set()
+        stack = [root]
+        while stack:
+            ident = stack.pop()
+            if ident in seen or ident < CONST_CAP or known(ident):
+                continue
+            seen.add(ident)
+            unknown = [part for part in self._parts(ident, known) if not known(part)]
+            deeper = [part for part in unknown if part >= CONST_CAP]
+            if len(deeper) < len(unknown) or not unknown:
+                found.append(ident)
+            stack.extend(reversed(deeper))
+        return found
+
+    def _below(self, root: int) -> list[int]:
+        """The parts, and parts of parts, of a term."""
+        seen: dict[int, None] = {}
+        stack = [root]
+        while stack:
+            ident = stack.pop()
+            if ident not in seen:
+                seen[ident] = None
+                if ident >= CONST_CAP:
+                    stack.extend(self._parts(ident, lambda _: False))
+        return list(seen)
+
+    def _parts(self, root: int, known: Known) -> list[int]:
+        """What a node is made of; unknown nodes of its own family in between are gone through. Raises _TooLarge."""
+        family = next((f for f in _FAMILIES if self.arena.node(root)[0] in f), frozenset())
+        parts: dict[int, None] = {}
+        seen: set[int] = set()
+        stack = [root]
+        while stack:
+            ident = stack.pop()
+            if ident in seen:
+                continue
+            seen.add(ident)
+            self.left -= 1
+            if self.left < 0:
+                raise _TooLarge
+            if ident == root or (ident >= CONST_CAP and self.arena.node(ident)[0] in family and not known(ident)):
+                stack.extend(reversed(self._operands(ident)))
+            else:
+                parts[ident] = None
+        return list(parts)
+
+    def _operands(self, ident: int) -> list[int]:
+        op, *abc = self.arena.node(ident)
+        if op is Op.DOT:
+            rows, cols, acc = self.arena.dot_operands(ident)
+            return [*rows.tolist(), *cols.tolist(), acc]
+        if TABLE[op].record:
+            return [int(x) for x in self.arena.nary_operands(ident).tolist()]
+        return abc[: TABLE[op].arity]
