@@ -38,6 +38,8 @@ from ptx_engine.syntax.operands import SPECIAL
 from ptx_engine.syntax.scopes import Names, Range, Scope, Symbol
 
 _COMPONENTS = {2: ("x", "y"), 4: ("x", "y", "z", "w"), 8: tuple("01234567")}
+#: opcodes whose addresses carry coordinates, beside cp.*.tensor
+_TEXTURES = frozenset(("tex", "tld4", "suld", "sust", "sured"))
 _SELECTORS = ("b0", "b1", "b2", "b3", "h0", "h1")
 _COLOURS = dict(zip("rgba", "xyzw"))
 #: opcodes whose subscripted operand is an access; elsewhere it is an address
@@ -68,6 +70,7 @@ class _Flattener:
         self.variables: list[Variable] = []
         self.branch_targets: dict[str, tuple[str, ...]] = {}
         self.span = function.span
+        self.instruction = Instruction("", (), ())
 
     def run(self) -> FlatFunction:
         body = self.function.body
@@ -154,7 +157,7 @@ class _Flattener:
     # --- instructions ---------------------------------------------------------------------------
 
     def _instruction(self, scope: Scope, instruction: Instruction) -> None:
-        self.span = instruction.span
+        self.span, self.instruction = instruction.span, instruction
         memo = scope.memo
         operands: list[Operand] = []
         if instruction.opcode in ("bra", "brx"):
@@ -212,8 +215,17 @@ class _Flattener:
                 found = self._name(scope, operand)
             else:
                 found = self._compound(scope, operand)
+                if isinstance(operand, Mem) and operand.extra:
+                    self._check_coordinates()
+                    return found  # not remembered: the next instruction with it is checked too
             scope.memo[id(operand)] = found
         return found
+
+    def _check_coordinates(self) -> None:
+        """Refuse ``[%rd1, %r2]`` where an instruction takes a plain address, so that no semantics can overlook the rest."""
+        opcode, modifiers = self.instruction.opcode, self.instruction.modifiers
+        if opcode not in _TEXTURES and not (opcode == "cp" and "tensor" in modifiers):
+            raise self._error(f"'{self.instruction.mnemonic}' takes an address without coordinates", self.span, opcode)
 
     def _compound(self, scope: Scope, operand: Operand) -> Operand:
         """An operand that is neither register nor name; nesting is bounded by the parser."""

@@ -108,7 +108,7 @@ def test_branch_targets() -> None:
 
 
 def test_compound_operands_are_rewritten_inside() -> None:
-    found = flat(f"{REGISTERS} {{ .reg .b32 %r<9>; .reg .pred %p<3>; op {{%r1, _}}, [%r1+4, {{%r2}}], %p1|%p2, !%p1, 5; }}")
+    found = flat(f"{REGISTERS} {{ .reg .b32 %r<9>; .reg .pred %p<3>; tex {{%r1, _}}, [%r1+4, {{%r2}}], %p1|%p2, !%p1, 5; }}")
     assert found.instructions[0].operands[0] == Vec((Reg("%r1@1"), Name("_")))
     assert found.instructions[0].operands[1] == Mem(Reg("%r1@1"), 4, extra=(Vec((Reg("%r2@1"),)),))
     assert found.instructions[0].operands[2] == Pair(Reg("%p1@1"), Reg("%p2@1"))
@@ -151,6 +151,7 @@ def test_calls_know_functions_prototypes_and_aliases() -> None:
         ("x: .shared .b32 x;", "'x' is declared twice", "x"),
         (".reg .v2 .pred v;\n@v ret;", "no predicate", "v"),
         ("mov.u64 _, k[1];", "takes no subscript", "k"),
+        ("cp.async.bulk.tensor.1d.global _, [p, {1}];\nld.b32 _, [p, {1}];", "without coordinates", "ld"),
     ],
 )
 def test_refusals(body: str, message: str, symbol: str) -> None:
