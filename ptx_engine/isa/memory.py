@@ -11,8 +11,9 @@ from ptx_engine.errors import NotStructuredError, ParseError
 from ptx_engine.isa.decode import TYPE_BITS, Decode, Step
 from ptx_engine.isa.group import Group
 from ptx_engine.isa.registry import instruction
-from ptx_engine.isa.values import INT, UINT, Sym, Value, int_fmt
+from ptx_engine.isa.values import BITS, INT, UINT, Part, Sym, Value, int_fmt, wrap_int
 from ptx_engine.syntax.ast import IntLit, Operand, Reg
+from ptx_engine.terms import Arena
 
 _S = "PTX ISA 9.1, Data Movement and Conversion Instructions: "
 SPACE = "[space=global|shared|shared::cta|local|param|const|param::entry|param::func]"
@@ -41,7 +42,7 @@ def ld(d: Decode) -> Step:
         raise ParseError(f"{d.ins.mnemonic}: {len(targets)} registers do not fit the vector size", span=d.ins.span)
     widths = (width,) * len(targets)
     load = d.env.memory.load
-    signed = d.signed
+    signed, arena = d.signed, d.arena
     registers = [max(width, register_bits(d, e)) for e in d.elements(0)]
     if all(bits == width for bits in registers):
 
@@ -55,7 +56,7 @@ def ld(d: Decode) -> Step:
     def step(g: Group) -> None:
         values = load(g, space, address(g.R), widths, pc)
         for r, value, bits in zip(targets, values, registers):
-            g.R[r] = widen(value, width, bits, signed)
+            g.R[r] = widen(arena, value, width, bits, signed)
 
     return step
 
@@ -65,18 +66,27 @@ def register_bits(d: Decode, operand: Operand) -> int:
     return TYPE_BITS[d.env.register_type(operand.name)] if isinstance(operand, Reg) else 0
 
 
-def widen(value: Value, bits: int, register: int, signed: bool) -> Value:
-    """A datum of ``bits`` in a wider register: sign- or zero-extended; symbolic data keeps its part (and its integer range)."""
+def widen(arena: Arena, value: Value, bits: int, register: int, signed: bool) -> Value:
+    """A datum of ``bits`` in a wider register: sign- or zero-extended. A symbolic integer is read as the load's type has it;
+    a float part gets zero bits above it."""
+    if value is None or bits == register:
+        return value
     if isinstance(value, Sym):
         fmt, ids = value.parts[0]
         if fmt.kind == "int" and len(value.parts) == 1:
-            return Sym(((int_fmt(register, fmt.lo, fmt.hi), ids),))
-        return value
-    if value is None or bits == register:
-        return value
+            ids, lo, hi = wrap_int(arena, ids, fmt, bits, signed)
+            return Sym(((int_fmt(register, lo, hi), ids),))
+        if signed:
+            raise NotStructuredError(f"{fmt.name} data is loaded with sign extension", feature=f"sign extension of {fmt.name}")
+        return Sym((*value.parts, *zeros(register - bits)))
     if isinstance(value, int):
         return value | ((1 << register) - (1 << bits)) if signed and value >> (bits - 1) else value
     return value.view(INT[bits]).astype(INT[register]).view(UINT[register]) if signed else value.astype(UINT[register])
+
+
+def zeros(bits: int) -> tuple[Part, ...]:
+    """Zero bits as parts (24 = 8 + 16)."""
+    return tuple((BITS[width], 0) for width in (8, 16, 32) if bits & width)
 
 
 @instruction("st", f"[!weak] {SPACE} {CACHE} {EVICT} {L2} {HINT} {VEC} {TYPES}", source=_S + "st")
