@@ -106,9 +106,12 @@ class Cells:
         return cell + slots.astype(np.int64) * self.stride
 
     def write(self, index: "int | np.ndarray", cells: Sequence[tuple["int | np.ndarray", int]]) -> None:
-        """Store columns of cells at consecutive indices from ``index``."""
+        """Store columns of cells at consecutive indices from ``index``; of several lanes at one address the last one stays."""
         for j, (ids, tag) in enumerate(cells):
             where = index + j
+            if isinstance(where, int) and isinstance(ids, np.ndarray):
+                ids = ids[-1:]
+                where = slice(where, where + 1)  # type: ignore[assignment]
             self.ids[where] = _as_int32(ids)
             self.tags[where] = tag
 
@@ -225,5 +228,3 @@ def join_bits(pieces: Sequence["int | np.ndarray"], width: int) -> "int | np.nda
         term = wide.type(p) if isinstance(p, int) else p.astype(wide)
         result = result | (term << wide.type(i * width))
     return result
-
-

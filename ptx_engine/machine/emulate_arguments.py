@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ptx_engine.errors import LaunchError
+from ptx_engine.isa.values import UINT
 from ptx_engine.launch import Arg, BoundLaunch, NullArg, Role, ScalarArg, TensorArg
 from ptx_engine.syntax.ast import Function, Param
 
@@ -66,7 +67,8 @@ def _tensor(param: Param, array: np.ndarray, seen: list[tuple[np.ndarray, str]])
     role = Role.INOUT if array.flags.writeable else Role.IN
     empty = np.zeros(0, np.uint8)
     plain = TensorArg(param.name, dtype, array.shape, role, strides, contents=empty)
-    flat = np.lib.stride_tricks.as_strided(array, (plain.storage,), (array.itemsize,), writeable=array.flags.writeable)
+    plain_words = array.view(UINT[8 * array.itemsize])  # NumPy's interface does not describe 8-bit floats
+    flat = np.lib.stride_tricks.as_strided(plain_words, (plain.storage,), (array.itemsize,), writeable=array.flags.writeable)
     data = flat.view(np.uint8)
     for other, name in seen:
         if not np.may_share_memory(data, other):

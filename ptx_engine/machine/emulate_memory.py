@@ -10,10 +10,10 @@ import numpy as np
 
 from ptx_engine.isa.concrete import concrete_bits
 from ptx_engine.isa.group import Group
-from ptx_engine.isa.values import BITS, UINT, Sym, Value, split_bits
+from ptx_engine.isa.values import BITS, UINT, Sym, Value, choose, split_bits
 from ptx_engine.launch import BoundLaunch
 from ptx_engine.machine.findings_log import FindingLog
-from ptx_engine.machine.memory import Memory, stored_values
+from ptx_engine.machine.memory import Memory, spread, stored_values
 from ptx_engine.machine.order_port import OrderPort
 from ptx_engine.order.records import Space
 
@@ -75,9 +75,14 @@ class ConcreteMemory(Memory):
     def _partial_load(
         self, g: Group, space: str, address: "int | np.ndarray", widths: tuple[int, ...], instruction: int, good: np.ndarray
     ) -> list[Value]:
+        """Faulting lanes load zeros (the fault is a finding)."""
+        blank = self._undefined_elements(0, widths)
         if not good.size:
-            return self._undefined_elements(0, widths)
-        return super()._partial_load(g, space, address, widths, instruction, good)
+            return blank
+        values = self.load(g.subset(good, ()), space, address if isinstance(address, int) else address[good], widths, instruction)
+        mask = np.zeros(g.n, bool)
+        mask[good] = True
+        return [choose(self.arena, mask, spread(v, good, g.n), b, w) for v, b, w in zip(values, blank, widths)]
 
     def _put(
         self, g: Group, number: int, address: "int | np.ndarray", values: list[Value], widths: tuple[int, ...], instruction: int
