@@ -79,7 +79,7 @@ class ConcreteMemory(Memory):
         blank = self._undefined_elements(0, widths)
         if not good.size:
             return blank
-        values = self.load(g.subset(good, ()), space, address if isinstance(address, int) else address[good], widths, instruction)
+        values = self.load(g.subset(good, []), space, address if isinstance(address, int) else address[good], widths, instruction)
         mask = np.zeros(g.n, bool)
         mask[good] = True
         return [choose(self.arena, mask, spread(v, good, g.n), b, w) for v, b, w in zip(values, blank, widths)]
