@@ -7,6 +7,7 @@ proof nor witness settles is unknown, with the reason. Footprints are independen
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -22,9 +23,9 @@ from ptx_engine.decide.names import storage_names
 from ptx_engine.decide.outputs import CONSTANTS_WITHIN_1_ULP, Reporter, State, Tensor, open_tensor, undefined_reason
 from ptx_engine.decide.templates import ClassResult, Outcome, prove_columns
 from ptx_engine.decide.unify import unified
-from ptx_engine.decide.witness import Pair, digits, near_miss, rational_text, screen, search
+from ptx_engine.decide.witness import Pair, digits, is_undefined, near_miss, rational_text, screen, search
 from ptx_engine.launch import BoundLaunch, Footprint
-from ptx_engine.terms.arena import Arena
+from ptx_engine.terms.arena import NAN, Arena
 from ptx_engine.verdict import Method, OutputVerdict, Status, Verdict
 
 #: float64 relative difference above which a pair goes to the witness search before it goes to the prover
@@ -144,6 +145,7 @@ class _Decision:
             tensor.state[rows] = np.where(same, State.MATCHED.value, State.SUSPECT.value)
 
     def _settle(self, tensor: Tensor) -> None:
+        self._valueless(tensor)
         suspects = tensor.where(State.SUSPECT)
         held: np.ndarray = np.zeros(0, np.intp)
         if len(suspects):
@@ -156,6 +158,13 @@ class _Decision:
         self._prove(tensor, tensor.where(State.MATCHED, State.SUSPECT))
         if tensor.found is None:
             self._last_resort(tensor)
+
+    def _valueless(self, tensor: Tensor) -> None:
+        """A candidate that is NaN whatever the inputs are is refuted where the reference is a number."""
+        rows = tensor.where(State.UNDEFINED)
+        rows = rows[(tensor.candidate[rows] == NAN) & ~is_undefined(tensor.reference[rows])]
+        if len(rows):
+            self._witness(tensor, rows)
 
     def _screen(self, tensor: Tensor, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Rows that differ in float64, in order, and those that do not."""
@@ -251,11 +260,11 @@ class _Decision:
                 break
             pair = Pair(self.arena, int(tensor.reference[row]), int(tensor.candidate[row]))
             explained = explain(self.arena, pair.reference, pair.candidate, self.report.element_name, pair.one_sided)
-            found = search(pair, explained.hints, seconds=left)
+            found = search(pair, explained.hints, seconds=left) or pair.valueless()
             if found is None:
                 tensor.say(undefined_reason(pair))
                 continue
-            near = near_miss(pair, found)
+            near = near_miss(pair, found) if found.relative < math.inf else None
             if near is not None:
                 tensor.say(self.report.near_reason(near.pairs))
                 continue

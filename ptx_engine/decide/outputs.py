@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
@@ -114,7 +115,7 @@ class Reporter:
             reason = f"differs: {self._region(tensor.name, failing)}"
             return OutputVerdict(
                 tensor.name, Status.REFUTED, elements, tensor.classes, reason, failing=failing, witness=tensor.witness,
-                explanation=tensor.explanation, numeric_difference=tensor.found.relative,
+                explanation=tensor.explanation, numeric_difference=tensor.found.relative if tensor.found.relative < math.inf else None,
             )  # fmt: skip
         if len(tensor.where(State.UNDEFINED)):
             tensor.say("an undefined value (inf - inf, or memory that was never written) reaches the output")

@@ -7,6 +7,7 @@ as the sides still differ. A point where a side is no real number (0/0, log of a
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from gmpy2 import mpq
 from ptx_engine.decide.levels import Plan
 from ptx_engine.decide.oracle import STYLES, InputValues, Reals, integer_range, random_inputs
 from ptx_engine.decide.precise import Cone, Value, is_nan
-from ptx_engine.terms.arena import NAN, UNDEF, Arena
+from ptx_engine.terms.arena import NAN, NEG_INF, POS_INF, UNDEF, Arena
 
 #: relative difference below which two constants are taken for two roundings of one
 NEAR = 1e-6
@@ -26,6 +27,7 @@ NEAR = 1e-6
 LEAST_DIFFERENCE = 1e-15
 _FLOAT_DIFFERENCE = 1e-9
 _DIGITS = 25
+_INFINITE = (POS_INF, NEG_INF)
 
 
 @dataclass(frozen=True)
@@ -116,6 +118,22 @@ class Pair:
                 return relative, x, y
             previous = (x, y)
         return None, x, y
+
+    def valueless(self) -> Confirmed | None:
+        """A point at which one side is a real number, if the other side is one at no point: it is the constant +-infinity, or
+        (the candidate) NaN, or divides by zero at every point tried."""
+        drawn = random_inputs(self.arena, 4)(self.inputs)
+        reals = Reals(self.arena, np.zeros(0, np.int32), _table(drawn), order=self.cone.plan)
+        x, y = (np.isfinite(reals.of(np.array([ident])))[0] for ident in (self.reference, self.candidate))
+        if not (x.any() and not y.any()) and not (y.any() and self.reference in _INFINITE):
+            return None
+        inputs = _exact(self, drawn[:, int(np.argmax(x | y))])
+        values = self.cone.evaluate(inputs, 256)
+        mine, theirs = values[self.reference], values[self.candidate]
+        no_number = self.reference in _INFINITE, self.candidate in _INFINITE or is_nan(theirs)
+        if is_nan(mine) or no_number[0] == no_number[1]:
+            return None
+        return Confirmed(inputs, mine, theirs, math.inf)
 
     def undefined_share(self) -> tuple[float, float]:
         """At which share of random points reference and candidate are no real number."""

@@ -27,7 +27,7 @@ class Sides:
         self.arena.origin = Line(line)
         return self.arena
 
-    def softmax(self, upto=4, factor=1, members=4, turned=False, order=1, divided=True):
+    def softmax(self, upto=4, factor=3, members=4, turned=False, order=1, divided=True):
         top = self.x[0]
         for x in self.x[1:members]:
             top = self.at(1).maximum(top, x)
@@ -35,7 +35,7 @@ class Sides:
         for x in self.x[:upto]:
             shifted = self.at(2).sub(top, x) if turned else self.at(2).sub(x, top)
             scaled = self.at(2).mul(shifted, self.arena.rational(factor))
-            powers.append(self.at(3).exp(scaled))
+            powers.append(self.at(3).exp2(scaled))
         total = powers[::order][0]
         for power in powers[::order][1:]:
             total = self.at(4).add(total, power)
