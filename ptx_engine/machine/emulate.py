@@ -21,6 +21,7 @@ from ptx_engine.machine.emulate_arguments import Bound, bind_arguments
 from ptx_engine.machine.emulate_memory import ByteStorage, ConcreteMemory
 from ptx_engine.machine.executor import Budget, Machine, choose_entry
 from ptx_engine.machine.memory import Memory
+from ptx_engine.machine.variables import VariableBuffer, zero_bytes
 from ptx_engine.syntax import flatten, parse
 from ptx_engine.syntax.ast import FlatFunction, Module
 from ptx_engine.terms import Arena
@@ -50,7 +51,8 @@ class ConcreteMachine(Machine):
         return ConcreteAlgebra()
 
     def _memory(self, granule: int, shared_bytes: int, local_bytes: int) -> Memory:
-        return ConcreteMemory(self.bound, granule, shared_bytes, local_bytes, self.log, self.order, self._storages)
+        variables = [ByteStorage(zero_bytes(b)) for b in self.bound.buffers if isinstance(b, VariableBuffer)]
+        return ConcreteMemory(self.bound, granule, shared_bytes, local_bytes, self.log, self.order, [*self._storages, *variables])
 
     def write_back(self) -> None:
         """Put what was written into the arguments."""

@@ -25,8 +25,9 @@ class MachineEnvironment:
     """Implements ``isa.decode.Environment`` for one launch of one function."""
 
     def __init__(
-        self, module: Module, flat: FlatFunction, bound: BoundLaunch, memory: Memory, order: OrderPort, log: FindingLog, algebra: Algebra
-    ) -> None:
+        self, module: Module, flat: FlatFunction, bound: BoundLaunch, memory: Memory, order: OrderPort, log: FindingLog, algebra: Algebra,
+        variables: dict[str, int],
+    ) -> None:  # fmt: skip
         self.arena: Arena = bound.arena
         self.algebra = algebra
         self.memory = memory
@@ -41,6 +42,8 @@ class MachineEnvironment:
         self.specials: dict[str, int] = {}
         self.read_slots: set[int] = set()
         self._symbols = layout_variables(module, flat, bound, memory)
+        self._symbols.update(variables)
+        self._functions = frozenset(f.name for f in module.functions)
 
     def register(self, name: str) -> int:
         return self._numbers[name]
@@ -92,10 +95,15 @@ class MachineEnvironment:
         raise UnsupportedError(f"special register {name} is not modelled", feature=name)
 
     def symbol_address(self, name: str) -> int:
-        return self._symbols[name]
+        """The address of a variable or parameter in its state space. Raises UnsupportedError for a symbol that has none here."""
+        found = self._symbols.get(name)
+        if found is None:
+            what = "a function" if name in self._functions else "a symbol that is no variable here"
+            raise UnsupportedError(f"the address of {name}, {what}", feature=f"address of {name}")
+        return found
 
     def is_symbol(self, name: str) -> bool:
-        return name in self._symbols
+        return name in self._symbols or name in self._functions
 
     def finding(self, kind: str, message: str, g: Group, lanes: np.ndarray, instruction: int) -> None:
         self.log.add(kind, message, g, lanes, instruction)
@@ -132,7 +140,13 @@ _LANEMASKS = ("%lanemask_eq", "%lanemask_lt", "%lanemask_le", "%lanemask_gt", "%
 def _lanemask(name: str, lane: np.ndarray) -> np.ndarray:
     one = np.uint64(1) << lane.astype(np.uint64)
     full = np.uint64(0xFFFFFFFF)
-    table = {"eq": one, "lt": one - np.uint64(1), "le": 2 * one - np.uint64(1), "gt": full & ~(2 * one - np.uint64(1)), "ge": full & ~(one - np.uint64(1))}
+    table = {
+        "eq": one,
+        "lt": one - np.uint64(1),
+        "le": 2 * one - np.uint64(1),
+        "gt": full & ~(2 * one - np.uint64(1)),
+        "ge": full & ~(one - np.uint64(1)),
+    }
     return (table[name[-2:]] & full).astype(np.uint32)
 
 

@@ -27,8 +27,9 @@ from ptx_engine.machine.findings_log import FindingLog
 from ptx_engine.machine.memory import Memory
 from ptx_engine.machine.order_port import NoOrder, OrderPort
 from ptx_engine.machine.predication import concrete_predicate
-from ptx_engine.machine.same_value import same_value_keys
 from ptx_engine.machine.program import Block, Program, PtxOrigin, Terminator, located
+from ptx_engine.machine.same_value import same_value_keys
+from ptx_engine.machine.variables import with_variables
 from ptx_engine.order.checker import OrderChecker
 from ptx_engine.syntax import flatten, user_loc
 from ptx_engine.syntax.ast import FlatFunction, Function, Module
@@ -129,13 +130,16 @@ class Machine:
         launch = bound.launch
         if launch.threads < 1 or launch.threads > 1024 or launch.cta_count < 1:
             raise LaunchError(f"a block of {launch.block} and a grid of {launch.grid}: 1 to 1024 threads and at least one CTA are needed")
+        bound, variables = with_variables(module, flat, bound)
         self.bound, self.budget = bound, budget
         self.block_threads = launch.threads
         shared_bytes = shared_layout(module, flat, launch.dynamic_shared_bytes)[1]
         self.log = FindingLog(launch)
-        self.order: OrderPort = OrderChecker(launch, shared_bytes, bound.buffers, value_keys=same_value_keys(bound.arena)) if order else NoOrder()
+        self.order: OrderPort = (
+            OrderChecker(launch, shared_bytes, bound.buffers, value_keys=same_value_keys(bound.arena)) if order else NoOrder()
+        )
         self.memory = self._memory(granule_of(flat, bound), shared_bytes, local_layout(flat)[1])
-        self.env = MachineEnvironment(module, flat, bound, self.memory, self.order, self.log, self._algebra())
+        self.env = MachineEnvironment(module, flat, bound, self.memory, self.order, self.log, self._algebra(), variables)
         self.origins = make_origins(module, flat, source)
         self.program = Program(self.env, flat, self.origins, self.env.widths)
         self.executed = 0
@@ -399,7 +403,9 @@ class Machine:
             if w.op.kind == "arrive":
                 continue
             slot = int(w.group.threads[0]) // self.block_threads
-            here = sum(int(np.count_nonzero(v.group.threads // self.block_threads == slot)) for v in self.barriers.waiting if v.number == w.number)
+            here = sum(
+                int(np.count_nonzero(v.group.threads // self.block_threads == slot)) for v in self.barriers.waiting if v.number == w.number
+            )
             expected = w.count if w.count is not None else int(self.barriers.live[slot])
             self.log.add(
                 "deadlock", f"barrier {w.number} never completes: {here} of {expected} threads arrive", w.group, np.arange(w.group.n), w.pc,
@@ -416,12 +422,13 @@ class Machine:
         now = time.perf_counter()
         order_seconds = self.memory.order_seconds + now - start
         seconds = {**seconds, "execute": now - started - order_seconds, "order": order_seconds}
-        footprints = {
-            t.buffer.arg.name: t.footprint() for t in self.memory.tensors if t.buffer.arg.role is not Role.IN
-        }
+        footprints = {t.buffer.arg.name: t.footprint() for t in self.memory.tensors if t.buffer.arg.role is not Role.IN and t.cells is None}
         assumptions = [] if not isinstance(self.order, NoOrder) else ["order not checked"]
         launch = self.bound.launch
-        dependent = [f"{reason} ({self.origins[pc].user_loc or f'PTX line {self.origins[pc].ptx_line}'})" for reason, pc in self.log.dependent.items()]
+        dependent = [
+            f"{reason} ({self.origins[pc].user_loc or f'PTX line {self.origins[pc].ptx_line}'})"
+            for reason, pc in self.log.dependent.items()
+        ]
         return Execution(footprints, findings, ctas, launch.cta_count, self.executed, seconds, assumptions, self.origins, dependent)
 
     def findings(self) -> list[Finding]:

@@ -22,6 +22,8 @@ from ptx_engine.machine.findings_log import FindingLog
 from ptx_engine.machine.order_port import OrderPort, Space
 from ptx_engine.machine.same_value import BITS_BASE
 from ptx_engine.machine.tensors import TensorMemory
+from ptx_engine.machine.variable_memory import VariableMemory
+from ptx_engine.machine.variables import VariableBuffer
 from ptx_engine.terms import UNDEF, Arena, Ids
 
 Address = "int | np.ndarray"
@@ -41,7 +43,10 @@ class Memory:
         self.formats = CellFormats(granule)
         self.shared = Cells(self.formats, 0, shared_bytes)
         self.local = Cells(self.formats, 0, local_bytes)
-        self.tensors = [TensorMemory(bound.arena, buffer) for buffer in bound.buffers]
+        self.tensors = [
+            VariableMemory(bound.arena, buffer, self.formats) if isinstance(buffer, VariableBuffer) else TensorMemory(bound.arena, buffer)
+            for buffer in bound.buffers
+        ]
         self._starts = np.array([b.address for b in bound.buffers], np.uint64)
         self.params: dict[int, tuple[int, Value]] = {}  # byte offset -> (width in bits, value)
         self.constants: dict[str, Cells] = {}
@@ -66,7 +71,9 @@ class Memory:
             return self._load_global(g, address, widths, instruction)
         return self._load_cells(g, space, address, widths, instruction)
 
-    def store(self, g: Group, space: str, address: "int | np.ndarray", values: list[Value], widths: tuple[int, ...], instruction: int) -> None:
+    def store(
+        self, g: Group, space: str, address: "int | np.ndarray", values: list[Value], widths: tuple[int, ...], instruction: int
+    ) -> None:
         """One access per lane of registers side by side."""
         address = _concrete(address, "store")
         if space == "":
@@ -165,7 +172,9 @@ class Memory:
             )  # fmt: skip
         return np.flatnonzero(~outside & ~crooked)
 
-    def _order_access(self, write: bool, space: Space, g: Group, address: "int | np.ndarray", nbytes: int, instruction: int, values: np.ndarray | None) -> None:
+    def _order_access(
+        self, write: bool, space: Space, g: Group, address: "int | np.ndarray", nbytes: int, instruction: int, values: np.ndarray | None
+    ) -> None:
         start = perf_counter()
         if write:
             self.order.write(space, instruction, g.threads, address, nbytes, values)
@@ -194,7 +203,9 @@ class Memory:
             i += count
         return values
 
-    def _check_initialised(self, g: Group, space: str, columns: list[Column], address: "int | np.ndarray", nbytes: int, instruction: int) -> None:
+    def _check_initialised(
+        self, g: Group, space: str, columns: list[Column], address: "int | np.ndarray", nbytes: int, instruction: int
+    ) -> None:
         for _, tags in columns:
             if isinstance(tags, int):
                 fresh = np.arange(g.n) if tags == UNINITIALISED else None
@@ -213,7 +224,9 @@ class Memory:
     ) -> list[Value]:
         """Only the good lanes load; the others get undefined values."""
         if not good.size:
-            return [Sym(((BITS[w] if w in BITS else BITS[32], 0),)) if w not in _UNDEF_FMT else Sym(((_UNDEF_FMT[w], UNDEF),)) for w in widths]
+            return [
+                Sym(((BITS[w] if w in BITS else BITS[32], 0),)) if w not in _UNDEF_FMT else Sym(((_UNDEF_FMT[w], UNDEF),)) for w in widths
+            ]
         sub = g.subset(good, ())
         part = address if isinstance(address, int) else address[good]
         values = self.load(sub, space, part, widths, instruction)
@@ -221,7 +234,9 @@ class Memory:
         mask[good] = True
         return [choose(self.arena, mask, spread(v, good, g.n), None, w) for v, w in zip(values, widths)]
 
-    def _store_cells(self, g: Group, space: str, address: "int | np.ndarray", values: list[Value], widths: tuple[int, ...], instruction: int) -> None:
+    def _store_cells(
+        self, g: Group, space: str, address: "int | np.ndarray", values: list[Value], widths: tuple[int, ...], instruction: int
+    ) -> None:
         nbytes = sum(widths) // 8
         cells, slots, size = self._window(g, space)
         good = self._check_window(g, space, address, nbytes, size, instruction, "store")
@@ -236,7 +251,14 @@ class Memory:
         cells.write(index, data)
 
     def _partial_store(
-        self, g: Group, space: str, address: "int | np.ndarray", values: list[Value], widths: tuple[int, ...], instruction: int, good: np.ndarray
+        self,
+        g: Group,
+        space: str,
+        address: "int | np.ndarray",
+        values: list[Value],
+        widths: tuple[int, ...],
+        instruction: int,
+        good: np.ndarray,
     ) -> None:
         if good.size:
             from ptx_engine.isa.values import take
@@ -290,7 +312,9 @@ class Memory:
         at = address if isinstance(address, int) else int(address[lanes[0]])
         buffer = self.bound.nearest(at)
         if buffer is None:
-            self.log.add("out of bounds", f"{role} at address 0x{at:x}: the launch has no tensors", g, lanes, instruction, role=role, space="global")
+            self.log.add(
+                "out of bounds", f"{role} at address 0x{at:x}: the launch has no tensors", g, lanes, instruction, role=role, space="global"
+            )
             return
         offset = at - buffer.address
         element = offset // buffer.arg.element_bytes
@@ -329,11 +353,16 @@ class Memory:
 
     def _elements(self, g: Group, number: int, address: "int | np.ndarray", widths: tuple[int, ...], instruction: int) -> list[Value]:
         tensor = self.tensors[number]
+        if tensor.cells is not None:
+            return self._registers(
+                tensor.cells.read(tensor.cells.index(0, _offset(tensor, address)), sum(widths) // 8 // self.formats.granule), widths
+            )
         index = element_index(tensor, address)
         per = [w // tensor.fmt.bits for w in widths]
         if 0 in per or any(w % tensor.fmt.bits for w in widths):
             raise NotStructuredError(
-                f"a load of {widths[0]} bits reads part of an element of {tensor.buffer.arg.name} ({tensor.fmt.name})", feature="torn element"
+                f"a load of {widths[0]} bits reads part of an element of {tensor.buffer.arg.name} ({tensor.fmt.name})",
+                feature="torn element",
             )
         last = sum(per)
         values: list[Value] = []
@@ -396,14 +425,32 @@ class Memory:
             return
         self._put(g, number, address, values, widths, instruction)
 
-    def _put(self, g: Group, number: int, address: "int | np.ndarray", values: list[Value], widths: tuple[int, ...], instruction: int) -> None:
+    def _put(
+        self, g: Group, number: int, address: "int | np.ndarray", values: list[Value], widths: tuple[int, ...], instruction: int
+    ) -> None:
         """A checked store into one tensor."""
         tensor = self.tensors[number]
+        if tensor.cells is not None:
+            self._put_cells(g, tensor, address, values, widths, instruction)
+            return
         columns = elements_of(tensor, values, widths)
-        self._order_access(True, Space.GLOBAL, g, address, sum(widths) // 8, instruction, stored_values([(ids, False) for ids in columns], g.n))
+        self._order_access(
+            True, Space.GLOBAL, g, address, sum(widths) // 8, instruction, stored_values([(ids, False) for ids in columns], g.n)
+        )
         index = element_index(tensor, address)
         for j, ids in enumerate(columns):
             tensor.store(index + j, ids)
+
+    def _put_cells(
+        self, g: Group, tensor: TensorMemory, address: "int | np.ndarray", values: list[Value], widths: tuple[int, ...], instruction: int
+    ) -> None:
+        """A checked store into a module variable."""
+        assert tensor.cells is not None
+        self.arena.assumptions.setdefault(f"what is stored to variable {tensor.buffer.arg.name} is no output")
+        data = to_cells(self.formats, values, widths)
+        seen = stored_values([(ids, tag == self.formats.bits) for ids, tag in data], g.n)
+        self._order_access(True, Space.GLOBAL, g, address, sum(widths) // 8, instruction, seen)
+        tensor.cells.write(tensor.cells.index(0, _offset(tensor, address)), data)
 
     # --- collectives and asynchronous copies ---------------------------------------------------
 
@@ -462,7 +509,9 @@ class Memory:
         self.order_seconds += perf_counter() - start
         self.shared.write(self.shared.index(g.slots, shared), cells)
 
-    def _copied_cells(self, g: Group, source: "int | np.ndarray", size: int, left: int, instruction: int) -> list[tuple["int | np.ndarray", int]]:
+    def _copied_cells(
+        self, g: Group, source: "int | np.ndarray", size: int, left: int, instruction: int
+    ) -> list[tuple["int | np.ndarray", int]]:
         """The cells that arrive."""
         formats = self.formats
         if left == 0:
@@ -522,6 +571,11 @@ def _concrete(address: "int | np.ndarray", what: str) -> "int | np.ndarray":
     )  # fmt: skip
 
 
+def _offset(tensor: TensorMemory, address: "int | np.ndarray") -> "int | np.ndarray":
+    """Byte offsets in a buffer."""
+    return address - tensor.buffer.address if isinstance(address, int) else address - np.uint64(tensor.buffer.address)
+
+
 def element_index(tensor: TensorMemory, address: "int | np.ndarray") -> "int | np.ndarray":
     """The storage index of each address."""
     shift = tensor.element_bytes.bit_length() - 1
@@ -538,7 +592,9 @@ def elements_of(tensor: TensorMemory, values: list[Value], widths: tuple[int, ..
         if value is None:
             raise uninitialised("source of a store")
         if width % size:
-            raise NotStructuredError(f"a store of {width} bits writes part of an element of {tensor.buffer.arg.name}", feature="torn element")
+            raise NotStructuredError(
+                f"a store of {width} bits writes part of an element of {tensor.buffer.arg.name}", feature="torn element"
+            )
         if not isinstance(value, Sym):
             from ptx_engine.isa.values import BITS, const_part
 
@@ -581,5 +637,3 @@ def spread(value: Value, where: np.ndarray, n: int) -> Value:
                 parts.append((fmt, ids))
         return Sym(tuple(parts))
     return value
-
-

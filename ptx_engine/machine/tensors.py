@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from ptx_engine.errors import NotStructuredError
@@ -10,9 +12,15 @@ from ptx_engine.isa.values import FLOATS, UINT, Part, Sym, Value, const_part, dt
 from ptx_engine.launch import Buffer, Footprint, Role
 from ptx_engine.terms import UNDEF, Arena, Ids
 
+if TYPE_CHECKING:
+    from ptx_engine.machine.cells import Cells
+
 
 class TensorMemory:
     """One buffer: element ids by storage index. Nothing is allocated until the first store."""
+
+    #: the cells of a module variable (see ``variable_memory``), which has no elements
+    cells: "Cells | None" = None
 
     def __init__(self, arena: Arena, buffer: Buffer) -> None:
         self.arena = arena
@@ -101,7 +109,7 @@ class TensorMemory:
     def as_element(self, part: Part, what: str) -> Ids:
         """A part as an element of this tensor. A float of another format of the same width is refused (bits would be reread)."""
         fmt, ids = part
-        if fmt is self.fmt or fmt.kind == "bits" and fmt.bits == self.fmt.bits:
+        if fmt is self.fmt or (fmt.kind == "bits" and fmt.bits == self.fmt.bits):
             return const_part(self.arena, ids, self.fmt) if fmt.kind == "bits" else ids
         if fmt.kind == self.fmt.kind == "int":
             return wrap_int(self.arena, ids, fmt, self.fmt.bits, self.fmt.lo < 0)[0]
@@ -110,5 +118,3 @@ class TensorMemory:
         if fmt.bits == self.fmt.bits and FLOATS.get(fmt.name):
             return self.arena.opaque(f"{fmt.name} bits stored as {self.fmt.name}", ids)
         raise NotStructuredError(f"{what}: {fmt.name} data in a tensor of {self.fmt.name}", feature=f"{fmt.name} in {self.fmt.name} tensor")
-
-
