@@ -35,14 +35,17 @@ class Leaf:
     high: int | None
 
 
+#: per operator code, how many of a node's arguments are operands (255: all of them)
+_ALL = 255
+_COUNTS = [0] * 256
+for _row in TABLE.values():
+    _COUNTS[_row.op] = _ALL if _row.record else _row.arity
+
+
 def operands(template: Template, node: int) -> tuple[int, ...]:
     """The operand nodes of a template node."""
-    code = template.ops[node]
-    if code in (INPUT, CONSTANTS) or code == Op.CONST:
-        return ()
-    args = template.args[node]
-    row = TABLE[Op(code)]
-    return args if row.record else args[: row.arity]
+    count = _COUNTS[template.ops[node]]
+    return template.args[node] if count == _ALL else template.args[node][:count]
 
 
 def _addends(op: int, args: tuple[int, ...]) -> tuple[int, ...]:
@@ -200,6 +203,8 @@ class Evaluator:
 
     def _extreme(self, node: int, name: str, args: tuple[int, ...]) -> Poly | None:
         """The form of a max or min; None for one that is only used inside others."""
+        if not args:
+            raise Undecided("a maximum or minimum over infinities only")
         parts = []
         for child in args:
             formula = self._formulas.get(child)

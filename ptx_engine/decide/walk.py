@@ -21,7 +21,8 @@ from ptx_engine.terms.ops import TABLE, Op
 INPUT, CONSTANTS = 250, 251
 _GATHER = 1 << 22  # record operands gathered at once
 _FEW_CONSTANTS = 4
-_CHAIN, _WIDE = 64, 256  # links of a chain taken at once, and the column length from which that pays
+_CHAINS = frozenset({Op.FMA, Op.ADD, Op.MAX, Op.MIN})
+_CHAIN, _FEW_CHAINS = 64, 4  # links of a chain taken at once, and how many chains at a time are worth following
 _NEUTRAL = {Op.NSUM: ZERO, Op.NMAX: NEG_INF, Op.NMIN: POS_INF}
 
 
@@ -139,7 +140,7 @@ class Walker:
                 self._ops[node] = CONSTANTS
                 self._generalised = True
 
-    def _unroll(self, op: Op, part: int, ids: np.ndarray) -> np.ndarray:
+    def _unroll(self, op: Op, ids: np.ndarray) -> np.ndarray:
         """The columns met by following a chain of one operator through its accumulating operand, at most a block of them:
         a long chain of one column then costs a few steps a link instead of a wave."""
         follow = self._c if op is Op.FMA else self._a
@@ -153,12 +154,13 @@ class Walker:
 
     def _operators(self, op: Op, part: int, nodes: np.ndarray, ids: np.ndarray) -> None:
         row = TABLE[op]
-        if op in (Op.FMA, Op.ADD) and len(nodes) == 1 and ids.shape[1] >= _WIDE:
-            chain = self._unroll(op, part, ids[0])
+        if op in _CHAINS and len(nodes) <= _FEW_CHAINS:
+            chain = np.concatenate([self._unroll(op, row) for row in ids])
             if len(chain):
                 links = self._columns.resolve(part, chain)
                 self._extend()
-                fresh = [i for i, node in enumerate(links.tolist()) if self._ops[node] == INPUT]
+                seen = set(nodes.tolist())
+                fresh = [i for i, node in enumerate(links.tolist()) if self._ops[node] == INPUT and not (node in seen or seen.add(node))]  # type: ignore[func-returns-value]
                 nodes, ids = np.concatenate([nodes, links[fresh]]), np.concatenate([ids, chain[fresh]])
         slots = {"b": self._b, "c": self._c}
         plain = [slots[name][ids] for name in row.plain]

@@ -129,6 +129,15 @@ def test_wide_reductions_as_records() -> None:
     assert result.outcome is not Outcome.EQUAL
 
 
+def test_a_maximum_over_masked_values_only_is_unknown() -> None:
+    arena = Arena()
+    x = int(arena.add_input("x", 1, "f32").ids(0))
+    rows = np.array([[x, NEG_INF], [NEG_INF, NEG_INF]], np.int32)
+    tops = arena.nary(Op.NMAX, rows)
+    (first,), (second,) = _decide(arena, tops[:1], np.array([x])), _decide(arena, tops[1:], np.array([x]))
+    assert first.outcome is Outcome.EQUAL and second.outcome is Outcome.UNKNOWN
+
+
 def test_tile_columns_are_stored_once_per_row_and_column() -> None:
     """A 64x64 tile: the operands that depend on the row only are columns of 64, not of 4096."""
     arena, reference, candidate = _matmul(64, 64, 8)
