@@ -47,7 +47,28 @@ class Program:
                 return f"(({kind}){r.choice((0, 1, 2, 3, 7, 31, 127, 128, 255, 4096, 65535, r.getrandbits(31)))})", kind
             name, kind = r.choice(self.ints)
             return name, kind
-        form = r.choice(("add", "sub", "mul", "div", "rem", "shl", "shr", "and", "or", "xor", "not", "neg", "cast", "compare", "select", "float", "bits", "index"))
+        form = r.choice(
+            (
+                "add",
+                "sub",
+                "mul",
+                "div",
+                "rem",
+                "shl",
+                "shr",
+                "and",
+                "or",
+                "xor",
+                "not",
+                "neg",
+                "cast",
+                "compare",
+                "select",
+                "float",
+                "bits",
+                "index",
+            )
+        )
         a, kind = self.integer(depth + 1)
         unsigned = "u" + kind[1:]
         b = self.integer(depth + 1)[0]
@@ -178,7 +199,8 @@ class Program:
 def host_source(programs: dict[int, str]) -> str:
     """A C file with ``run<seed>(in, out, n)`` for every program."""
     runs = "".join(
-        f"void run{s}(const u64 *in, u64 *out, u32 n) {{ for (u32 t = 0; t < n; t++) compute{s}(in + 4 * t, out + t); }}\n" for s in programs
+        f"void run{s}(const u64 *in, u64 *out, u32 n) {{ for (u32 t = 0; t < n; t++) compute{s}(in + 4 * t, out + t); }}\n"
+        for s in programs
     )
     return HOST + "#define NOINLINE __attribute__((noinline))\n" + "".join(programs.values()) + runs
 

@@ -12,7 +12,9 @@ from ptx_engine.machine import Budget
 
 HEAD = ".version 8.8\n.target sm_80\n.address_size 64\n"
 #: y[i] = a * x[i] + y[i]
-AXPY = HEAD + """
+AXPY = (
+    HEAD
+    + """
 .visible .entry axpy(.param .u64 x, .param .u64 y, .param .f32 a, .param .u32 n)
 {
   .reg .pred %p<2>; .reg .f32 %f<5>; .reg .b32 %r<6>; .reg .b64 %rd<8>;
@@ -24,6 +26,7 @@ AXPY = HEAD + """
 DONE: ret;
 }
 """
+)
 
 
 def copy_kernel(type_: str, size: int) -> str:
@@ -47,8 +50,10 @@ def test_arrays_are_written_in_place() -> None:
 @pytest.mark.parametrize(
     ("dtype", "type_"),
     [
-        (np.float16, "b16"), (np.float32, "f32"), (np.float64, "f64"), (np.dtype(ml_dtypes.bfloat16), "b16"), (np.int8, "s8"), (np.uint8, "u8"),
-        (np.int16, "s16"), (np.uint16, "u16"), (np.int32, "s32"), (np.uint32, "u32"), (np.int64, "s64"), (np.uint64, "u64"), (np.bool_, "u8"),
+        (np.float16, "b16"), (np.float32, "f32"), (np.float64, "f64"), (np.dtype(ml_dtypes.bfloat16), "b16"), (np.int8, "s8"),
+            (np.uint8, "u8"),
+        (np.int16, "s16"), (np.uint16, "u16"), (np.int32, "s32"), (np.uint32, "u32"), (np.int64, "s64"), (np.uint64, "u64"),
+            (np.bool_, "u8"),
         (np.dtype(ml_dtypes.float8_e4m3fn), "b8"), (np.dtype(ml_dtypes.float8_e5m2), "b8"),
     ],
 )  # fmt: skip
@@ -100,8 +105,10 @@ def test_races_are_findings_unless_switched_off() -> None:
 
 def test_scalars_by_declared_type() -> None:
     ptx = HEAD + (
-        ".visible .entry k(.param .u64 o, .param .f64 a, .param .f32 b, .param .u64 c, .param .s32 d, .param .u16 e, .param .b32 f, .param .u8 g) {"
-        " .reg .b64 %rd<4>; .reg .f32 %f; .reg .b32 %r<6>; .reg .f64 %d; ld.param.u64 %rd0, [o]; ld.param.f64 %d, [a]; ld.param.f32 %f, [b];"
+        ".visible .entry k(.param .u64 o, .param .f64 a, .param .f32 b, .param .u64 c, .param .s32 d, .param .u16 e, .param .b32 f,"
+        " .param .u8 g) {"
+        " .reg .b64 %rd<4>; .reg .f32 %f; .reg .b32 %r<6>; .reg .f64 %d; ld.param.u64 %rd0, [o]; ld.param.f64 %d, [a];"
+        " ld.param.f32 %f, [b];"
         " ld.param.u64 %rd1, [c]; ld.param.s32 %r0, [d]; ld.param.u16 %r1, [e]; ld.param.b32 %r2, [f]; ld.param.u8 %r3, [g];"
         " st.global.f64 [%rd0], %d; st.global.f32 [%rd0+8], %f; st.global.u64 [%rd0+16], %rd1; st.global.u32 [%rd0+24], %r0;"
         " st.global.u32 [%rd0+28], %r1; st.global.u32 [%rd0+32], %r2; st.global.u32 [%rd0+36], %r3; ret; }\n"
@@ -138,7 +145,8 @@ X, Y = np.ones(4, np.float32), np.ones(4, np.float32)
 BASE = np.ones(8, np.float32)
 BAD = {
     "3 arguments": ([X, Y, 1.0], 1, 4), "not a pointer|is f32": ([X, Y, X, 4], 1, 4), "cannot take": ([X, Y, "one", 4], 1, 4),
-    "u32 cannot take": ([X, Y, 1.0, 2.5], 1, 4), "does not fit": ([X, Y, 1.0, 2**33], 1, 4), "complex64": ([X.astype(np.complex64), Y, 1.0, 4], 1, 4),
+    "u32 cannot take": ([X, Y, 1.0, 2.5], 1, 4), "does not fit": ([X, Y, 1.0, 2**33], 1, 4),
+    "complex64": ([X.astype(np.complex64), Y, 1.0, 4], 1, 4),
     "overlap": ([BASE[:5], BASE[3:], 1.0, 4], 1, 4), "strides": ([X[::-1], Y, 1.0, 4], 1, 4), "grid": ([X, Y, 1.0, 4], 0, 4),
     "block": ([X, Y, 1.0, 4], 1, (1, 2, 3, 4)), "1 to 1024 threads": ([X, Y, 1.0, 4], 1, 2048),
 }  # fmt: skip
@@ -156,7 +164,13 @@ def test_other_failures_are_errors_of_ours_and_leave_arguments_alone() -> None:
     with pytest.raises(ParseError):
         emulate("not ptx", None, 1, 4, [])
     with pytest.raises(UnsupportedError, match="tex"):
-        emulate(AXPY.replace("fma.rn.f32 %f4, %f1, %f2, %f3;", "tex.1d.v4.f32.f32 {%f4, %f4, %f4, %f4}, [%rd1, {%f1}];"), None, 1, 4, [X, y, 1.0, 4])
+        emulate(
+            AXPY.replace("fma.rn.f32 %f4, %f1, %f2, %f3;", "tex.1d.v4.f32.f32 {%f4, %f4, %f4, %f4}, [%rd1, {%f1}];"),
+            None,
+            1,
+            4,
+            [X, y, 1.0, 4],
+        )
     endless = AXPY.replace("DONE: ret;", "DONE: bra DONE;")
     with pytest.raises(BudgetError):
         emulate(endless, None, 1, 4, [X, y, 5.0, 4], budget=Budget(thread_instructions=10_000))
@@ -166,9 +180,11 @@ def test_other_failures_are_errors_of_ours_and_leave_arguments_alone() -> None:
 def test_tensor_core_products_are_exact_for_small_integers() -> None:
     """mma.m16n8k16 f16 with f32 accumulator: A is one row of ones, B one column of twos; fragments as in the ISA's figures."""
     ptx = HEAD + (
-        ".visible .entry k(.param .u64 o, .param .u64 a, .param .u64 b) { .reg .b64 %rd<6>; .reg .b32 %a<4>; .reg .b32 %b<2>; .reg .b32 %r<4>;"
+        ".visible .entry k(.param .u64 o, .param .u64 a, .param .u64 b) { .reg .b64 %rd<6>; .reg .b32 %a<4>; .reg .b32 %b<2>;"
+        " .reg .b32 %r<4>;"
         " .reg .f32 %d<4>; ld.param.u64 %rd0, [o]; ld.param.u64 %rd1, [a]; ld.param.u64 %rd2, [b]; mov.u32 %r0, %tid.x;"
-        " mul.wide.u32 %rd3, %r0, 16; add.s64 %rd1, %rd1, %rd3; add.s64 %rd0, %rd0, %rd3; mul.wide.u32 %rd4, %r0, 8; add.s64 %rd2, %rd2, %rd4;"
+        " mul.wide.u32 %rd3, %r0, 16; add.s64 %rd1, %rd1, %rd3; add.s64 %rd0, %rd0, %rd3; mul.wide.u32 %rd4, %r0, 8;"
+        " add.s64 %rd2, %rd2, %rd4;"
         " ld.global.v4.b32 {%a0, %a1, %a2, %a3}, [%rd1]; ld.global.v2.b32 {%b0, %b1}, [%rd2];"
         " mov.f32 %d0, 0f3F800000; mov.f32 %d1, %d0; mov.f32 %d2, %d0; mov.f32 %d3, %d0;"
         " mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%d0, %d1, %d2, %d3}, {%a0, %a1, %a2, %a3}, {%b0, %b1}, {%d0, %d1, %d2, %d3};"

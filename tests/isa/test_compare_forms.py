@@ -148,7 +148,8 @@ def test_slct_flushes_its_condition() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "setp.lo.s32 p0, a0, a1;", "setp.lt.b32 p0, a0, a1;", "setp.equ.u32 p0, a0, a1;", "setp.gt.f16x2 p0, a0, a1;", "set.lt.u64.f32 d0, a0, a1;",
+        "setp.lo.s32 p0, a0, a1;", "setp.lt.b32 p0, a0, a1;", "setp.equ.u32 p0, a0, a1;", "setp.gt.f16x2 p0, a0, a1;",
+            "set.lt.u64.f32 d0, a0, a1;",
         "setp.lt.and.f32 p0, a0, a1;", "selp.f16 d0, a0, a1, %p3;", "set.gt.f32.f16x2 d0, a0, a1;",
     ],
 )  # fmt: skip

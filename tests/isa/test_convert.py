@@ -51,8 +51,15 @@ def test_float_to_float(source: str, target: str, rnd: str) -> None:
 
 
 def test_widening_needs_no_rounding_modifier() -> None:
-    assert run_one("cvt.f32.f16 d0, a0;", [np.array([0x3C00, 0xFC00, 1], np.uint16)], np.uint32).tolist() == [0x3F800000, 0xFF800000, 0x33800000]
-    assert run_one("cvt.f64.f32 d0, a0;", [np.array([0x3F800000, 1], np.uint32)], np.uint64).tolist() == [0x3FF0000000000000, 0x36A0000000000000]
+    assert run_one("cvt.f32.f16 d0, a0;", [np.array([0x3C00, 0xFC00, 1], np.uint16)], np.uint32).tolist() == [
+        0x3F800000,
+        0xFF800000,
+        0x33800000,
+    ]
+    assert run_one("cvt.f64.f32 d0, a0;", [np.array([0x3F800000, 1], np.uint32)], np.uint64).tolist() == [
+        0x3FF0000000000000,
+        0x36A0000000000000,
+    ]
     assert run_one("cvt.f32.bf16 d0, a0;", [np.array([0x3F80, 1], np.uint16)], np.uint32).tolist() == [0x3F800000, 0x00010000]
 
 
@@ -69,7 +76,8 @@ def test_integral_rounding(name: str, word: str, function: np.ufunc) -> None:
 
 #: form -> rows of source and result bits
 CASES: dict[str, tuple[type, type, list[tuple[int, int]]]] = {
-    "cvt.sat.f32.f32 d0, a0;": (np.uint32, np.uint32, [(0x40000000, 0x3F800000), (0xBF800000, 0), (0x7FC00000, 0), (0x80000000, 0), (0x3F000000, 0x3F000000)]),
+    "cvt.sat.f32.f32 d0, a0;": (np.uint32, np.uint32, [(0x40000000, 0x3F800000), (0xBF800000, 0), (0x7FC00000, 0), (0x80000000, 0),
+        (0x3F000000, 0x3F000000)]),
     "cvt.rn.sat.f16.f32 d0, a0;": (np.uint32, np.uint16, [(0x40000000, 0x3C00), (0x7FC00000, 0), (0x3F000000, 0x3800)]),
     "cvt.ftz.f32.f32 d0, a0;": (np.uint32, np.uint32, [(1, 0), (0x80000001, 0x80000000), (0x00800000, 0x00800000)]),
     "cvt.rn.ftz.f16.f32 d0, a0;": (np.uint32, np.uint16, [(0x80000001, 0x8000), (0x33800000, 1)]),
@@ -101,7 +109,12 @@ def test_modifiers(text: str) -> None:
 
 def rounded(value: float, word: str) -> int:
     exact = Fraction(value)
-    return {"rni": lambda: round(exact), "rzi": lambda: math.trunc(exact), "rmi": lambda: math.floor(exact), "rpi": lambda: math.ceil(exact)}[word]()
+    return {
+        "rni": lambda: round(exact),
+        "rzi": lambda: math.trunc(exact),
+        "rmi": lambda: math.floor(exact),
+        "rpi": lambda: math.ceil(exact),
+    }[word]()
 
 
 @pytest.mark.parametrize("kind", INTS)
@@ -161,7 +174,13 @@ def test_integer_to_integer(source: str, target: str) -> None:
     bits, width = int(source[1:]), int(target[1:])
     slo, shi = int_range(source)
     lo, hi = int_range(target)
-    numbers = sorted({n for n in (slo, slo + 1, -1, 0, 1, 127, 128, 255, 256, 32767, 32768, 65535, 2**31 - 1, 2**31, 2**32, shi - 1, shi) if slo <= n <= shi})
+    numbers = sorted(
+        {
+            n
+            for n in (slo, slo + 1, -1, 0, 1, 127, 128, 255, 256, 32767, 32768, 65535, 2**31 - 1, 2**31, 2**32, shi - 1, shi)
+            if slo <= n <= shi
+        }
+    )
     x = np.array([n & (2 ** max(bits, 16) - 1) for n in numbers], np.uint64).astype(UINT[max(bits, 16)])
     out = UINT[max(width, 16)]
     got = run_one(f"cvt.{target}.{source} d0, a0;", [x], out)
@@ -196,7 +215,9 @@ def to_fp8(values: np.ndarray, kind: str) -> np.ndarray:
 @pytest.mark.parametrize("kind", ["e4m3", "e5m2"])
 def test_fp8_from_f32_and_back(kind: str) -> None:
     rng = np.random.default_rng(2)
-    x = np.concatenate([rng.normal(size=500) * 2.0 ** rng.integers(-20, 20, 500), [0, -0.0, np.inf, -np.inf, np.nan, 448, 449, 464, 1e-9]]).astype(np.float32)
+    x = np.concatenate(
+        [rng.normal(size=500) * 2.0 ** rng.integers(-20, 20, 500), [0, -0.0, np.inf, -np.inf, np.nan, 448, 449, 464, 1e-9]]
+    ).astype(np.float32)
     y = x[::-1].copy()
     got = run_one(f"cvt.rn.satfinite.{kind}x2.f32 d0, a0, a1;", [x.view(np.uint32), y.view(np.uint32)], np.uint16)
     assert np.array_equal(got >> 8, to_fp8(x, kind)) and np.array_equal(got & 0xFF, to_fp8(y, kind))
@@ -233,7 +254,11 @@ def packed(kind: str, a: int, b: int, c: int | None) -> int:
 
 
 @settings(max_examples=30, deadline=None)
-@given(st.lists(st.tuples(*[st.integers(-(2**31), 2**31 - 1) | st.integers(-300, 300)] * 2, st.integers(0, 2**32 - 1)), min_size=1, max_size=20))
+@given(
+    st.lists(
+        st.tuples(*[st.integers(-(2**31), 2**31 - 1) | st.integers(-300, 300)] * 2, st.integers(0, 2**32 - 1)), min_size=1, max_size=20
+    )
+)
 def test_cvt_pack(rows: list[tuple[int, int, int]]) -> None:
     a, b, c = (np.array([r[i] & 0xFFFFFFFF for r in rows], np.uint32) for i in range(3))
     for kind in ("u16", "s16"):
@@ -245,8 +270,10 @@ def test_cvt_pack(rows: list[tuple[int, int, int]]) -> None:
 
 
 REFUSED = [
-    "cvt.rs.f16x2.f32 d0, a0, a1, a1;", "cvt.rn.satfinite.e2m1x2.f32 d0, a0, a1;", "cvt.rn.sat.bf16.f32 d0, a0;", "cvt.rn.e4m3x2.f32 d0, a0, a1;",
-    "cvt.rni.f32.f64 d0, a0;", "cvt.rna.f16.f32 d0, a0;", "cvt.s32.f32 d0, a0;", "cvt.rz.satfinite.ue8m0x2.f32 d0, a0, a1;", "cvt.f32.s32 d0, a0;",
+    "cvt.rs.f16x2.f32 d0, a0, a1, a1;", "cvt.rn.satfinite.e2m1x2.f32 d0, a0, a1;", "cvt.rn.sat.bf16.f32 d0, a0;",
+        "cvt.rn.e4m3x2.f32 d0, a0, a1;",
+    "cvt.rni.f32.f64 d0, a0;", "cvt.rna.f16.f32 d0, a0;", "cvt.s32.f32 d0, a0;", "cvt.rz.satfinite.ue8m0x2.f32 d0, a0, a1;",
+        "cvt.f32.s32 d0, a0;",
 ]  # fmt: skip
 
 

@@ -56,7 +56,9 @@ def test_division_is_within_two_places(name: str) -> None:
         assert max(error("ulp", float(g), gmpy2.mpfr(float(x)) / gmpy2.mpfr(float(y))) for x, y, g in zip(a, b, got)) <= 2
 
 
-@pytest.mark.parametrize(("name", "bound"), [("rcp.approx.ftz.f64", 2.0**-20), ("rsqrt.approx.ftz.f64", 2.0**-20), ("rsqrt.approx.f64", 2.0**-22.9)])
+@pytest.mark.parametrize(
+    ("name", "bound"), [("rcp.approx.ftz.f64", 2.0**-20), ("rsqrt.approx.ftz.f64", 2.0**-20), ("rsqrt.approx.f64", 2.0**-22.9)]
+)
 def test_double_approximations(name: str, bound: float) -> None:
     x = np.random.default_rng(6).uniform(1e-3, 1e3, 300)
     got = run_one(f"{name} d0, a0;", [x.view(np.uint64)], np.uint64)
@@ -67,7 +69,8 @@ def test_double_approximations(name: str, bound: float) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "bound"), [("tanh.approx.f16", 2.0**-10.987), ("tanh.approx.bf16", 2.0**-8), ("ex2.approx.f16", 2.0**-9.9), ("ex2.approx.ftz.bf16", 2.0**-7)]
+    ("name", "bound"),
+    [("tanh.approx.f16", 2.0**-10.987), ("tanh.approx.bf16", 2.0**-8), ("ex2.approx.f16", 2.0**-9.9), ("ex2.approx.ftz.bf16", 2.0**-7)],
 )
 def test_half_approximations(name: str, bound: float) -> None:
     import ml_dtypes

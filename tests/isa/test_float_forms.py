@@ -36,7 +36,8 @@ F32: dict[str, list[tuple[int, ...]]] = {
     "div.rn.ftz.f32 d0, a0, a1;": [(SUB, ONE, 0), (MIN, TWO, 0), (ONE, SUB, INF)],
     "div.full.f32 d0, a0, a1;": [(THREE, TWO, 0x3FC00000), (ONE, 0, INF), (0, 0, NAN)],
     # div.approx: 2^126 < |y| < 2^128 gives 0, or NaN for infinite x
-    "div.approx.f32 d0, a0, a1;": [(THREE, TWO, 0x3FC00000), (THREE, 0x7F000000, 0), (INF, 0x7F000000, NAN), (NONE, 0x7F000000, NZERO), (ONE, INF, 0)],
+    "div.approx.f32 d0, a0, a1;": [(THREE, TWO, 0x3FC00000), (THREE, 0x7F000000, 0), (INF, 0x7F000000, NAN), (NONE, 0x7F000000, NZERO),
+        (ONE, INF, 0)],
     "rcp.rn.f32 d0, a0;": [(TWO, HALF), (0, INF), (NZERO, NINF), (INF, 0), (SUB, INF), (QUIET, NAN), (0x00400000, 0x7E800000 + 0x800000)],
     "rcp.approx.ftz.f32 d0, a0;": [(NINF, NZERO), (NSUB, NINF), (SUB, INF), (TWO, HALF), (0x7F000000, 0)],
     "rcp.approx.f32 d0, a0;": [(0x7F000000, 0x00400000), (NZERO, NINF), (0, INF), (INF, 0), (NAN, NAN)],
@@ -47,7 +48,8 @@ F32: dict[str, list[tuple[int, ...]]] = {
     "rsqrt.approx.ftz.f32 d0, a0;": [(SUB, INF), (NSUB, NINF), (0x3E800000, TWO)],
     "ex2.approx.ftz.f32 d0, a0;": [(NINF, 0), (NSUB, ONE), (NZERO, ONE), (0, ONE), (SUB, ONE), (INF, INF), (NAN, NAN), (0xC3020000, 0)],
     "ex2.approx.f32 d0, a0;": [(THREE, 0x41000000), (0xC3020000, 0x00080000), (0x43000000, INF)],
-    "lg2.approx.f32 d0, a0;": [(NINF, NAN), (0, NINF), (NZERO, NINF), (INF, INF), (ONE, 0), (0x41000000, THREE), (NONE, NAN), (SUB, 0xC3150000)],
+    "lg2.approx.f32 d0, a0;": [(NINF, NAN), (0, NINF), (NZERO, NINF), (INF, INF), (ONE, 0), (0x41000000, THREE), (NONE, NAN),
+        (SUB, 0xC3150000)],
     "lg2.approx.ftz.f32 d0, a0;": [(SUB, NINF), (NSUB, NINF), (HALF, NONE)],
     "sin.approx.f32 d0, a0;": [(0, 0), (NZERO, NZERO), (INF, NAN), (NINF, NAN), (NAN, NAN)],
     "sin.approx.ftz.f32 d0, a0;": [(SUB, 0), (NSUB, NZERO)],
@@ -59,13 +61,15 @@ F32: dict[str, list[tuple[int, ...]]] = {
     "abs.f32 d0, a0;": [(NZERO, 0), (NONE, ONE), (NSUB, SUB), (NINF, INF)],
     "abs.ftz.f32 d0, a0;": [(NSUB, 0), (NONE, ONE)],
     "copysign.f32 d0, a0, a1;": [(NZERO, ONE, NONE), (0, NONE, ONE), (NINF, 0, NZERO), (ONE, NINF, INF)],
-    "min.f32 d0, a0, a1;": [(0, NZERO, NZERO), (NZERO, 0, NZERO), (QUIET, ONE, ONE), (ONE, QUIET, ONE), (QUIET, QUIET, NAN), (NINF, ONE, NINF), (SUB, ONE, SUB)],
+    "min.f32 d0, a0, a1;": [(0, NZERO, NZERO), (NZERO, 0, NZERO), (QUIET, ONE, ONE), (ONE, QUIET, ONE), (QUIET, QUIET, NAN),
+        (NINF, ONE, NINF), (SUB, ONE, SUB)],
     "max.f32 d0, a0, a1;": [(0, NZERO, 0), (NZERO, 0, 0), (QUIET, NONE, NONE), (QUIET, NAN, NAN), (INF, ONE, INF), (NSUB, NZERO, NZERO)],
     "min.ftz.f32 d0, a0, a1;": [(SUB, ONE, 0), (NSUB, 0, NZERO)],
     "min.NaN.f32 d0, a0, a1;": [(QUIET, ONE, NAN), (ONE, QUIET, NAN), (ONE, TWO, ONE)],
     "max.NaN.f32 d0, a0, a1;": [(QUIET, ONE, NAN), (NINF, QUIET, NAN), (ONE, TWO, TWO)],
     "max.ftz.NaN.f32 d0, a0, a1;": [(SUB, QUIET, NAN), (SUB, NZERO, 0)],
-    "min.xorsign.abs.f32 d0, a0, a1;": [(NONE, TWO, NONE), (NONE, 0xC0000000, ONE), (ONE, QUIET, ONE), (QUIET, NONE, NONE), (NZERO, ONE, NZERO), (QUIET, QUIET, NAN)],
+    "min.xorsign.abs.f32 d0, a0, a1;": [(NONE, TWO, NONE), (NONE, 0xC0000000, ONE), (ONE, QUIET, ONE), (QUIET, NONE, NONE),
+        (NZERO, ONE, NZERO), (QUIET, QUIET, NAN)],
     "max.xorsign.abs.f32 d0, a0, a1;": [(NONE, TWO, 0xC0000000), (NZERO, THREE, 0xC0400000), (NONE, NONE, ONE)],
     "min.NaN.xorsign.abs.f32 d0, a0, a1;": [(QUIET, NONE, NAN), (NONE, TWO, NONE)],
     "max.NaN.xorsign.abs.f32 d0, a0, a1;": [(NONE, QUIET, NAN), (NONE, TWO, 0xC0000000)],
@@ -121,11 +125,13 @@ def test_f64(text: str) -> None:
 
 #: 16-bit forms: (f16 rows, bf16 rows); every row also runs in both halves of the packed type, swapped
 HALVES: dict[str, tuple[list[tuple[int, ...]], list[tuple[int, ...]]]] = {
-    "add.T d0, a0, a1;": ([(0x3C00, 0x3C00, 0x4000), (0x7BFF, 0x7BFF, 0x7C00), (1, 1, 2), (0x7C00, 0xFC00, 0x7FFF)], [(0x3F80, 0x3F80, 0x4000), (0x7F7F, 0x7F7F, 0x7F80)]),
+    "add.T d0, a0, a1;": ([(0x3C00, 0x3C00, 0x4000), (0x7BFF, 0x7BFF, 0x7C00), (1, 1, 2), (0x7C00, 0xFC00, 0x7FFF)],
+        [(0x3F80, 0x3F80, 0x4000), (0x7F7F, 0x7F7F, 0x7F80)]),
     "sub.rn.T d0, a0, a1;": ([(0x3C00, 0x3C00, 0), (0x3C00, 0x0C00, 0x3C00), (0x3C00, 0x1000, 0x3BFF)], [(0x3F80, 0x4000, 0xBF80)]),
     "mul.T d0, a0, a1;": ([(0x4200, 0x4200, 0x4880), (0x0400, 0x3800, 0x0200)], [(0x4040, 0x4040, 0x4110)]),
     "fma.rn.T d0, a0, a1, a2;": ([(0x4000, 0x4000, 0xC400, 0), (0x3C01, 0x3C01, 0xBC02, 0x0010)], [(0x4000, 0x4000, 0xC080, 0)]),
-    "fma.rn.relu.T d0, a0, a1, a2;": ([(0x3C00, 0xBC00, 0, 0), (0x7E00, 0, 0, 0x7FFF), (0x4000, 0x3C00, 0, 0x4000)], [(0x3F80, 0xBF80, 0, 0), (0x7FC0, 0, 0, 0x7FFF)]),
+    "fma.rn.relu.T d0, a0, a1, a2;": ([(0x3C00, 0xBC00, 0, 0), (0x7E00, 0, 0, 0x7FFF), (0x4000, 0x3C00, 0, 0x4000)],
+        [(0x3F80, 0xBF80, 0, 0), (0x7FC0, 0, 0, 0x7FFF)]),
     "neg.T d0, a0;": ([(0, 0x8000), (0x3C00, 0xBC00)], [(0x3F80, 0xBF80)]),
     "abs.T d0, a0;": ([(0x8000, 0), (0xFC00, 0x7C00)], [(0xBF80, 0x3F80)]),
     "min.T d0, a0, a1;": ([(0, 0x8000, 0x8000), (0x7E00, 0x3C00, 0x3C00)], [(0xFF80, 0x3F80, 0xFF80), (0x7FC0, 0x7FC0, 0x7FFF)]),
@@ -197,8 +203,10 @@ def test_testp(prop: str) -> None:
 
 
 REFUSED = [
-    "add.rna.f32 d0, a0, a1;", "add.sat.f64 d0, a0, a1;", "fma.f32 d0, a0, a1, a1;", "add.rz.f16 d0, a0, a1;", "div.f32 d0, a0, a1;", "ex2.f32 d0, a0;",
-    "sqrt.sat.f32 d0, a0;", "min.sat.f32 d0, a0, a1;", "max.NaN.f64 d0, a0, a1;", "fma.rn.oob.f16 d0, a0, a1, a1;", "ex2.approx.f64 d0, a0;",
+    "add.rna.f32 d0, a0, a1;", "add.sat.f64 d0, a0, a1;", "fma.f32 d0, a0, a1, a1;", "add.rz.f16 d0, a0, a1;", "div.f32 d0, a0, a1;",
+        "ex2.f32 d0, a0;",
+    "sqrt.sat.f32 d0, a0;", "min.sat.f32 d0, a0, a1;", "max.NaN.f64 d0, a0, a1;", "fma.rn.oob.f16 d0, a0, a1, a1;",
+        "ex2.approx.f64 d0, a0;",
     "tanh.approx.ftz.f32 d0, a0;", "add.f32.f16 d0, a0, a1;", "rcp.approx.f64 d0, a0;", "lg2.approx.f16 d0, a0;", "mad.f64 d0, a0, a1, a1;",
 ]  # fmt: skip
 
@@ -213,7 +221,12 @@ def test_what_the_isa_does_not_have_is_refused_by_name(text: str) -> None:
 
 def test_xorsign_and_abs_stand_together() -> None:
     x = np.zeros(1, np.uint32)
-    for text in ("min.abs.f32 d0, a0, a1;", "min.xorsign.f32 d0, a0, a1;", "max.xorsign.abs.f32 d0, a0, a1, a1;", "max.f16 d0, a0, a1, a1;"):
+    for text in (
+        "min.abs.f32 d0, a0, a1;",
+        "min.xorsign.f32 d0, a0, a1;",
+        "max.xorsign.abs.f32 d0, a0, a1, a1;",
+        "max.f16 d0, a0, a1, a1;",
+    ):
         with pytest.raises(ParseError):
             run_one(text, [x, x], np.uint32)
 
@@ -245,7 +258,13 @@ def test_columns_equal_scalar_steps() -> None:
     """One vector step equals n scalar steps, for every kind of float instruction."""
     rng = np.random.default_rng(5)
     a, b = (rng.integers(0, 2**32, 12, dtype=np.uint64).astype(np.uint32) for _ in range(2))
-    for text in ("add.rz.f32 d0, a0, a1;", "fma.rp.f32 d0, a0, a1, a0;", "min.NaN.f32 d0, a0, a1;", "ex2.approx.f32 d0, a0;", "mul.f16x2 d0, a0, a1;"):
+    for text in (
+        "add.rz.f32 d0, a0, a1;",
+        "fma.rp.f32 d0, a0, a1, a0;",
+        "min.NaN.f32 d0, a0, a1;",
+        "ex2.approx.f32 d0, a0;",
+        "mul.f16x2 d0, a0, a1;",
+    ):
         operands = [a, b] if "a1" in text else [a]
         whole = run_one(text, operands, np.uint32)
         single = [run(text, [x[i : i + 1] for x in operands], [np.uint32])[0][0] for i in range(len(a))]

@@ -48,7 +48,9 @@ def test_prmt(rows: list[tuple[int, int, int]]) -> None:
 
 def test_prmt_with_a_literal_selector() -> None:
     a, b = np.array([0x44332211, 0xC4B3A291], np.uint32), np.array([0x88776655, 0], np.uint32)
-    assert run_one("prmt.b32 d0, a0, a1, 0x7531;", [a, b], np.uint32).tolist() == [permuted("", int(x), int(y), 0x7531) for x, y in zip(a, b)]
+    assert run_one("prmt.b32 d0, a0, a1, 0x7531;", [a, b], np.uint32).tolist() == [
+        permuted("", int(x), int(y), 0x7531) for x, y in zip(a, b)
+    ]
 
 
 def test_mov_packs_and_unpacks() -> None:

@@ -15,7 +15,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="volta-pass", description="Translation validation of GPU kernels.", epilog=_EXIT_CODES)
     parser.add_argument("--version", action="version", version=_version())
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    for add in (_add_check, _add_race, _add_run, _add_demo, _add_bench, _add_doctor):
+    for add in (_add_check, _add_race, _add_run, _add_emulate, _add_demo, _add_bench, _add_doctor):
         add(commands)
     return parser
 
@@ -70,6 +70,28 @@ def _add_run(commands: Any) -> None:
     parser.add_argument("-m", dest="module", action="store_true", help="PROGRAM is a module name, as in python -m")
     parser.add_argument("program", metavar="PROGRAM", help="a Python file")
     parser.add_argument("arguments", nargs=argparse.REMAINDER, metavar="...", help="the program's own arguments")
+
+
+def _add_emulate(commands: Any) -> None:
+    parser = _add(commands, "emulate", "Run a PTX kernel on IEEE values, without a GPU; exit code 1 if it faulted or raced.")
+    parser.add_argument("kernel", metavar="KERNEL.ptx", help="a PTX file")
+    parser.add_argument("arguments", nargs="*", metavar="ARG", help="in parameter order: x.npy, a number, f16:0.5, null")
+    parser.add_argument("--grid", type=_extent, required=True, metavar="X[,Y[,Z]]", help="CTAs")
+    parser.add_argument("--block", type=_extent, required=True, metavar="X[,Y[,Z]]", help="threads of a CTA")
+    parser.add_argument("--entry", default=None, metavar="NAME", help="the kernel, where the file has several")
+    parser.add_argument("--shared", type=int, default=0, metavar="BYTES", help="dynamic shared memory")
+    parser.add_argument("--out", default=None, metavar="DIR", help="write changed arrays there instead of in place")
+    parser.add_argument("--no-order", action="store_true", help="do not look for races")
+
+
+def _extent(text: str) -> tuple[int, ...]:
+    try:
+        numbers = tuple(int(word) for word in text.split(","))
+    except ValueError:
+        numbers = ()
+    if not 1 <= len(numbers) <= 3 or any(n < 1 for n in numbers):
+        raise argparse.ArgumentTypeError(f"{text} is not one to three positive numbers")
+    return numbers
 
 
 def _add_demo(commands: Any) -> None:

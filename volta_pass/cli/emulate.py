@@ -1,0 +1,119 @@
+"""``volta-pass emulate KERNEL.ptx ARG ...``: run a kernel on IEEE values, without a GPU; arrays are .npy files.
+
+An argument is a .npy file (written in place, or into ``--out`` under its own name), a number, ``TYPE:NUMBER`` where the parameter
+has no float type of its own (``bf16:0.5`` needs ml_dtypes), or ``null``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+import numpy as np
+
+from ptx_engine import Emulation, emulate
+from ptx_engine.errors import LaunchError
+from ptx_engine.findings import Finding, Severity
+from volta_pass.terminal import printable
+
+_SCALARS = {"f16": np.float16, "f32": np.float32, "f64": np.float64}
+
+
+def command(args: argparse.Namespace) -> int:
+    """Run, print findings and what was written; the exit code is 1 if anything faulted or raced."""
+    text = read_text(Path(args.kernel))
+    arrays = {word: load(Path(word)) for word in args.arguments if word.endswith(".npy")}
+    before = {word: array.tobytes() for word, array in arrays.items()}
+    values = [arrays[word] if word in arrays else scalar(word) for word in args.arguments]
+    result = emulate(text, args.entry, args.grid, args.block, values, args.shared, order=not args.no_order)
+    written = [word for word, array in arrays.items() if array.tobytes() != before[word]]
+    targets = [save(Path(word), arrays[word], args.out) for word in written]
+    if args.json:
+        print(json.dumps(as_json(result, targets), indent=2))
+    else:
+        show(result, targets)
+    return 1 if any(f.severity is Severity.ERROR for f in result.findings) else 0
+
+
+def read_text(path: Path) -> str:
+    """The kernel's text. Raises LaunchError."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise LaunchError(f"{path} cannot be read: {error}") from None
+
+
+def load(path: Path) -> np.ndarray:
+    """An array; element types that NumPy does not know (bfloat16 is stored as void) are taken as words of their size."""
+    try:
+        array: np.ndarray = np.load(path, allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        raise LaunchError(f"{path} cannot be read as an array: {error}", hint="write it with numpy.save") from None
+    if array.dtype.kind == "V" and array.itemsize in (1, 2, 4, 8):
+        return array.view(f"u{array.itemsize}")
+    return array
+
+
+def save(path: Path, array: np.ndarray, out: str | None) -> Path:
+    """Write an array back, or under its name into another folder."""
+    target = path if out is None else Path(out) / path.name
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        np.save(target, array, allow_pickle=False)
+    except OSError as error:
+        raise LaunchError(f"{target} cannot be written: {error}") from None
+    return target
+
+
+def scalar(word: str) -> object:
+    """A number, ``TYPE:NUMBER`` or ``null``. Raises LaunchError."""
+    if word == "null":
+        return None
+    kind, colon, number = word.rpartition(":")
+    try:
+        if not colon:
+            return _number(word)
+        if kind == "bf16":
+            import ml_dtypes
+
+            return ml_dtypes.bfloat16(float(number))
+        return _SCALARS[kind](float(number))
+    except (ValueError, KeyError, ImportError):
+        hint = "a .npy file, a number, null, or f16:, f32:, f64: or bf16: and a number"
+        raise LaunchError(f"argument {word!r} is not understood", hint=hint) from None
+
+
+def _number(word: str) -> "int | float":
+    """An integer in any base of Python's, else a float."""
+    try:
+        return int(word, 0)
+    except ValueError:
+        return float(word)
+
+
+def as_json(result: Emulation, targets: list[Path]) -> dict[str, object]:
+    """The result as plain data."""
+    return {
+        "findings": [finding_json(f) for f in result.findings], "instructions": result.instructions, "ctas": result.ctas,
+        "seconds": round(result.seconds, 6), "written": [str(t) for t in targets],
+    }  # fmt: skip
+
+
+def finding_json(finding: Finding) -> dict[str, object]:
+    """One finding with its sites."""
+    sites = [
+        {"role": s.role, "cta": s.cta, "warp": s.warp, "lane": s.lane, "ptx_line": s.ptx_line, "user": s.user_loc} for s in finding.sites
+    ]
+    return {"kind": finding.kind, "severity": finding.severity.value, "message": finding.message, "count": finding.count, "sites": sites}
+
+
+def show(result: Emulation, targets: list[Path]) -> None:
+    """Findings, then one line of figures."""
+    for finding in result.findings:
+        print(f"{finding.severity.value}: {printable(finding.message)} ({finding.count} times)")
+        for site in finding.sites:
+            who = f"CTA {site.cta}, warp {site.warp}, lane {site.lane}" + (f", {site.user_loc}" if site.user_loc else "")
+            print(f"  --> line {site.ptx_line}: {printable(site.ptx_text)}  ({printable(who)})")
+    wrote = ", ".join(printable(str(t)) for t in targets) or "no array changed"
+    print(f"{result.instructions} thread-instructions, {result.ctas} CTAs, {result.seconds:.3f} s; {'wrote ' if targets else ''}{wrote}")
