@@ -1,6 +1,21 @@
 """Instruction specs; importing this package registers all of them."""
 
-from ptx_engine.isa import atomic, bitfield, compare, convert, floating, integer, memory, move, shuffle, tensor_core, vote
+from ptx_engine.isa import atomic, bitfield, calls, compare, convert, floating, integer, memory, move, shuffle, tensor_core, vote
 from ptx_engine.isa.registry import FORMS, REFUSED
 
-__all__ = ["FORMS", "REFUSED", "atomic", "bitfield", "compare", "convert", "floating", "integer", "memory", "move", "shuffle", "tensor_core", "vote"]
+__all__ = [
+    "FORMS",
+    "REFUSED",
+    "atomic",
+    "bitfield",
+    "calls",
+    "compare",
+    "convert",
+    "floating",
+    "integer",
+    "memory",
+    "move",
+    "shuffle",
+    "tensor_core",
+    "vote",
+]

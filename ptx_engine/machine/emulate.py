@@ -6,7 +6,7 @@ Rounding is as ``isa.concrete`` says; tensor cores and approximate instructions 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Union
 
@@ -19,10 +19,10 @@ from ptx_engine.isa.concrete import ConcreteAlgebra
 from ptx_engine.launch import Launch, bind
 from ptx_engine.machine.emulate_arguments import Bound, bind_arguments
 from ptx_engine.machine.emulate_memory import ByteStorage, ConcreteMemory
-from ptx_engine.machine.executor import Budget, Machine, choose_entry
+from ptx_engine.machine.executor import NO_EXTERNS, Budget, Machine, calls_inlined, choose_entry
 from ptx_engine.machine.memory import Memory
 from ptx_engine.machine.variables import VariableBuffer, zero_bytes
-from ptx_engine.syntax import flatten, parse
+from ptx_engine.syntax import parse
 from ptx_engine.syntax.ast import FlatFunction, Module
 from ptx_engine.terms import Arena
 
@@ -71,12 +71,13 @@ def emulate(
     *,
     order: bool = True,
     budget: Budget = DEFAULT_BUDGET,
+    externs: Mapping[str, str] = NO_EXTERNS,
 ) -> Emulation:
     """Run a grid on IEEE values; ``entry`` may be None where the module has one.
 
     ``args`` in parameter order: NumPy arrays (any strides >= 0, written in place), Python or NumPy scalars, ``bytes`` for a
     structure passed by value, None for a null pointer. ``grid`` and ``block`` are an int or up to three. ``order`` checks
-    races as well. Raises PtxError (LaunchError for arguments that do not fit, UnsupportedError, BudgetError); memory faults
+    races as well. ``externs`` is as in ``execute``. Raises PtxError (LaunchError for arguments that do not fit, UnsupportedError, BudgetError); memory faults
     and races are findings. Arguments are untouched when it raises.
     """
     module = parse(ptx) if isinstance(ptx, str) else ptx
@@ -85,7 +86,7 @@ def emulate(
     launch = Launch(_extent(grid, "grid"), _extent(block, "block"), tuple(arguments), dynamic_shared_bytes)
     source = ptx if isinstance(ptx, str) else module.source
     bound = bind(launch, Arena())
-    machine = ConcreteMachine(module, flatten(function, module), Bound(bound, storages), budget, order, source)
+    machine = ConcreteMachine(module, calls_inlined(function, module, externs, bound), Bound(bound, storages), budget, order, source)
     execution = machine.run()
     machine.write_back()
     return Emulation(execution.findings, execution.instructions, execution.ctas_executed, sum(execution.seconds.values()))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -24,6 +24,7 @@ from ptx_engine.launch import BoundLaunch, Footprint, Role
 from ptx_engine.machine.barriers import Barriers, Completed, Waiting
 from ptx_engine.machine.environment import MachineEnvironment, local_layout, shared_layout
 from ptx_engine.machine.findings_log import FindingLog
+from ptx_engine.machine.inline import inline
 from ptx_engine.machine.memory import Memory
 from ptx_engine.machine.order_port import NoOrder, OrderPort
 from ptx_engine.machine.predication import concrete_predicate
@@ -31,8 +32,10 @@ from ptx_engine.machine.program import Block, Program, PtxOrigin, Terminator, lo
 from ptx_engine.machine.same_value import same_value_keys
 from ptx_engine.machine.variables import with_variables
 from ptx_engine.order.checker import OrderChecker
-from ptx_engine.syntax import flatten, user_loc
+from ptx_engine.syntax import user_loc
 from ptx_engine.syntax.ast import FlatFunction, Function, Module
+
+NO_EXTERNS: Mapping[str, str] = {}
 
 
 @dataclass(frozen=True)
@@ -87,17 +90,27 @@ def execute(
     order: bool = True,
     ctas: Sequence[tuple[int, int, int]] | None = None,
     source: str = "",
+    externs: Mapping[str, str] = NO_EXTERNS,
 ) -> Execution:
     """Run an entry over a bound launch and return its footprints and findings.
 
-    ``ctas`` (or ``launch.ctas``) restricts which CTAs run. ``source`` is the PTX text, for the lines in findings.
+    ``ctas`` (or ``launch.ctas``) restricts which CTAs run. ``source`` is the PTX text, for the lines in findings. ``externs``
+    names the operator (``isa.calls.OPERATORS``) that each function without a body computes.
     Raises LaunchError, UnsupportedError, NotStructuredError (each with the instruction's place) and BudgetError; what was
     found until then is in the error's ``findings``.
     """
     start = time.perf_counter()
     function = choose_entry(module, entry)
-    machine = Machine(module, flatten(function, module), bound, budget, order, source)
+    machine = Machine(module, calls_inlined(function, module, externs, bound), bound, budget, order, source)
     return machine.run(ctas if ctas is not None else bound.launch.ctas, start)
+
+
+def calls_inlined(function: Function, module: Module, externs: Mapping[str, str], bound: BoundLaunch) -> FlatFunction:
+    """The flat function without calls; what was assumed about functions without a body goes to the ledger."""
+    inlined = inline(function, module, externs)
+    for assumption in inlined.assumptions:
+        bound.arena.assumptions.setdefault(assumption)
+    return inlined.flat
 
 
 def _linear_ctas(bound: BoundLaunch, ctas: Sequence[tuple[int, int, int]] | None) -> np.ndarray:

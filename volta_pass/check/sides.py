@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ptx_engine.errors import Span, UnsupportedError
+from ptx_engine.errors import UnsupportedError
 from ptx_engine.findings import Finding
 from ptx_engine.launch import BoundLaunch, Footprint, Launch
 from ptx_engine.syntax.ast import Module
@@ -84,8 +84,6 @@ def ready_ptx(side: SideSpec, text: str, spec: Spec, options: CheckOptions, ptx_
     from ptx_engine.syntax import parse
 
     name = ptx_name or side.source
-    if spec.externs:
-        raise UnsupportedError("[externs]: calls of extern device functions are not modelled", span=Span(1, 1, 2, str(spec.path)))
     start = time.perf_counter()
     module = with_globals(parse(text, name), spec.globals, side)
     entry = find_entry(module, side)
@@ -93,13 +91,13 @@ def ready_ptx(side: SideSpec, text: str, spec: Spec, options: CheckOptions, ptx_
     seconds = {"parse": time.perf_counter() - start}
 
     def run(bound: BoundLaunch) -> SideRun:
-        return _execute(module, entry.name, bound, options, text)
+        return _execute(module, entry.name, bound, options, text, spec.externs)
 
     return ReadySide(side, entry.name, side.launch, run, seconds, name)
 
 
-def _execute(module: Module, entry: str, bound: BoundLaunch, options: CheckOptions, text: str) -> SideRun:
+def _execute(module: Module, entry: str, bound: BoundLaunch, options: CheckOptions, text: str, externs: dict[str, str]) -> SideRun:
     from ptx_engine.machine import execute
 
-    done = execute(module, entry, bound, budget=options.budget(), source=text)
+    done = execute(module, entry, bound, budget=options.budget(), source=text, externs=externs)
     return SideRun(done.footprints, done.findings, (done.ctas_executed, done.ctas_total), done.instructions, done.seconds, done.assumptions)
