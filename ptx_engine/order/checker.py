@@ -151,10 +151,9 @@ class OrderChecker:
     ) -> None:
         """A strong operation, in the order in which the values were exchanged: ``atom``, ``red``, ``ld.relaxed/acquire/volatile``,
         ``st.relaxed/release/volatile``. A polling loop is told of its last, successful load (and may be of the others)."""
-        column = self._access(space, _ATOMIC_KIND[kind], instruction, threads, addresses, nbytes)
+        column = self._access(space, _ATOMIC_KIND[kind], instruction, threads, addresses, nbytes, beyond_cta=scope.beyond_cta)
         if column is None:
             return
-        column.beyond_cta = scope.beyond_cta
         self._beyond_barriers |= order is not MemoryOrder.RELAXED or self._fences
         self._events.append(
             Atomic(column.seq, self._batch, threads, column.addresses, space, kind, order, scope.beyond_cta, observation)
@@ -183,14 +182,14 @@ class OrderChecker:
 
     def _access(
         self, space: Space, kind: int, instruction: int, threads: np.ndarray, addresses: np.ndarray | int, nbytes: int,
-        values: np.ndarray | None = None, group: IssueGroup | None = None,
+        values: np.ndarray | None = None, group: IssueGroup | None = None, beyond_cta: bool = True,
     ) -> Column | None:  # fmt: skip
         if space is Space.LOCAL or not len(threads):
             return None
         if not isinstance(addresses, np.ndarray):
             addresses = np.full(len(threads), addresses, np.int64)
         self._seq += 1
-        column = Column(self._seq, kind, instruction, threads, addresses, nbytes, self._epoch, values, group)
+        column = Column(self._seq, kind, instruction, threads, addresses, nbytes, self._epoch, values, group, beyond_cta)
         if space is Space.SHARED:
             self._shared.add(column)
         else:

@@ -339,6 +339,17 @@ def test_thinning_out_changes_no_verdict(program: Program, seed: int) -> None:
     assert any(not same for *_, same in found) == any(not same for *_, same in answer.pairs)
 
 
+def test_the_scope_of_an_atomic_is_known_when_its_own_arrival_thins_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(global_log, "LIMIT", 1)
+    monkeypatch.setattr(global_log, "GATHERED", 1)
+    bound, checker = launched(32, 2)
+    checker.begin_batch(column(0, 1))
+    counter = bound.by_name["flags"].address
+    checker.atomic(Space.GLOBAL, 1, column(0, 32), counter, 4, Scope.CTA, MemoryOrder.RELAXED)
+    (finding,) = finish(checker)
+    assert finding.missing == "atomics of scope cta do not exclude those of another CTA"
+
+
 def test_repeated_accesses_without_barriers_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shared_log, "LIMIT", 1000)
     _, checker = launched()
