@@ -42,6 +42,9 @@ def columns_of(values: Sequence[Value], bits: int) -> tuple[list[np.ndarray], bo
 
 def run_columns(kernel: Kernel, values: Sequence[Value], bits: int) -> Value:
     """A kernel over registers; uniform operands give a uniform result."""
+    dtype = UINT[bits]
+    if all(v.__class__ is np.ndarray and v.dtype is dtype for v in values):
+        return kernel(*values)
     columns, uniform = columns_of(values, bits)
     result = kernel(*columns)
     return result[0].item() if uniform else result

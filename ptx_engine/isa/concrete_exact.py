@@ -143,7 +143,7 @@ def div64(x: Reals, y: Reals, rnd: str) -> Reals:
 
 
 def sqrt64(x: Reals, rnd: str) -> Reals:
-    s = np.sqrt(x)
+    s: Reals = np.sqrt(x)
     if rnd == "rn":
         return s
     shift = np.where((x > 2.0**1000) & np.isfinite(x), -200, np.where((x > 0) & (x < 2.0**-900), 200, 0))
@@ -151,7 +151,8 @@ def sqrt64(x: Reals, rnd: str) -> Reals:
     root = np.sqrt(scaled)
     p, e = two_product(root, root)
     rounded = np.ldexp(directed(root, (scaled - p) - e, rnd), -(shift // 2))
-    return np.where(finite(x) & (x > 0), rounded, s)
+    result: Reals = np.where(finite(x) & (x > 0), rounded, s)
+    return result
 
 
 def fma64(x: Reals, y: Reals, z: Reals, rnd: str) -> Reals:

@@ -41,6 +41,10 @@ LAYOUTS: dict[str, Layout] = {
 }
 
 
+#: formats that NumPy computes with
+_NATIVE: dict[str, type] = {"f16": np.float16, "f32": np.float32, "f64": np.float64}
+
+
 def sign_bit(fmt: Fmt) -> np.unsignedinteger:
     """The sign bit of a format, as a scalar of its unsigned type."""
     return LAYOUTS[fmt.name].uint(1 << (fmt.bits - 1))  # type: ignore[no-any-return]
@@ -75,6 +79,8 @@ def decode(bits: Bits, fmt: Fmt) -> Reals:
 
 def is_nan(bits: Bits, fmt: Fmt) -> np.ndarray:
     """Which patterns are NaN."""
+    if fmt.name in _NATIVE:
+        return np.isnan(bits.view(_NATIVE[fmt.name]))
     layout = LAYOUTS[fmt.name]
     magnitude = bits & layout.uint((1 << (fmt.bits - 1)) - 1)
     return np.asarray(magnitude == layout.nan if fmt.name == "e4m3" else magnitude > infinity(fmt))

@@ -47,10 +47,22 @@ def _rounded(operator: str) -> Builder:
         if fmt.name == "f64":
             double = _DOUBLE[operator]
             return lambda *bits: double(*(b.view(np.float64) for b in bits), rnd).view(np.uint64)
+        if operator == "fma" and fmt.name == "f32" and rnd == "rn":
+            return _fma_f32
         odd = _ODD[operator]
         return lambda *bits: round_bits(odd(*(decode(b, fmt) for b in bits), rnd), fmt, rnd)
 
     return build
+
+
+def _fma_f32(a: Bits, b: Bits, c: Bits) -> Bits:
+    """fma.rn.f32: the product is exact in float64; rounding twice is wrong only where the sum looks like a tie or is subnormal."""
+    x, y, z = (bits.view(np.float32).astype(np.float64) for bits in (a, b, c))
+    nearest = x * y + z
+    unsure = (nearest.view(np.int64) & 0x1FFFFFFF == 0x10000000) | ((np.abs(nearest) < 2.0**-126) & (nearest != 0))
+    if unsure.any():
+        nearest = exact.odd_fma(x, y, z, "rn")
+    return nearest.astype(np.float32).view(np.uint32)
 
 
 def _nearest(function: Callable[..., Reals]) -> Builder:

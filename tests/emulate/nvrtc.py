@@ -24,7 +24,7 @@ def compile_cuda(source: str, arch: int = 80, *options: str) -> str:
     nvrtc = library()
     program = ctypes.c_void_p()
     _check(nvrtc.nvrtcCreateProgram(ctypes.byref(program), source.encode(), b"program.cu", 0, None, None))
-    words = [f"--gpu-architecture=compute_{arch}", "--fmad=false", *options]
+    words = [f"--gpu-architecture=compute_{arch}", "--fmad=false", "--disable-warnings", *options]
     array = (ctypes.c_char_p * len(words))(*[w.encode() for w in words])
     status = nvrtc.nvrtcCompileProgram(program, len(words), array)
     if status:

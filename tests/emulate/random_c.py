@@ -212,4 +212,4 @@ def cuda_source(programs: dict[int, str]) -> str:
         f"{{ u32 t = blockIdx.x * blockDim.x + threadIdx.x; if (t < n) compute{s}(in + 4 * t, out + t); }}\n"
         for s in programs
     )
-    return CUDA + "#define NOINLINE __forceinline__\n" + "".join(programs.values()) + runs
+    return CUDA + "#define NOINLINE __noinline__\n" + "".join(programs.values()) + runs
