@@ -24,6 +24,19 @@ _EXTREME = {Op.MAX: "max", Op.NMAX: "max", Op.MIN: "min", Op.NMIN: "min"}
 _SET_LIMIT = 1 << 20
 
 
+#: operators that are undefined on more than isolated points
+PARTIAL = frozenset({Op.SQRT, Op.LOG2, Op.POW})
+
+
+def _forms_in(key: tuple) -> "tuple[int, ...] | frozenset[int]":
+    """The forms that an atom's key refers to."""
+    if key[0] in ("leaf", "reciprocal", "reciprocal of zero"):
+        return ()
+    if key[0] in ("max", "min"):
+        return key[1]  # type: ignore[no-any-return]
+    return key[1:] if key[0] in ("sum", "exp2") else key[1 : 1 + TABLE[key[0]].arity]
+
+
 def _operands(template: Template, node: int) -> tuple[int, ...]:
     code = template.ops[node]
     if code in (INPUT, CONSTANTS) or code == Op.CONST:
@@ -55,6 +68,8 @@ class Canonical:
         self._monomial_ids: dict[tuple, int] = {(0, ()): 0}
         self._products: dict[tuple[int, int], tuple[int, int]] = {}
         self._atoms: dict[tuple, int] = {("log2e",): LOG2E, ("pi",): PI, ("sqrt2",): SQRT2}
+        #: atoms that are undefined at more than isolated points, or hold one that is: a sum in which they cancel has no form
+        self._partial: set[int] = set()
         self._sets: dict[int, frozenset[int]] = {}  # atom of a maximum -> forms of its operands
         self._set_total = 0
         self._sums: dict[tuple[tuple[int, int], ...], int] = {}
@@ -123,7 +138,16 @@ class Canonical:
         found = self._atoms.get(key)
         if found is None:
             found = self._atoms[key] = len(self._atoms)
+            if key[0] in PARTIAL or any(self._form_partial(f) for f in _forms_in(key)):
+                self._partial.add(found)
         return self._intern({self._monomial(0, ((found, 1),)): 1})
+
+    def _form_partial(self, form: int) -> bool:
+        return bool(self._partial) and any(self._monomial_partial(m) for m in self.forms[form])
+
+    def _monomial_partial(self, monomial: int) -> bool:
+        exponent, factors = self.monomials[monomial]
+        return any(atom in self._partial for atom, _ in factors) or (exponent != 0 and self._form_partial(exponent))
 
     def _factor(self, form: int) -> tuple[Coef, int]:
         """A form as one factor: coefficient and monomial; a sum of several terms is an atom."""
@@ -154,19 +178,13 @@ class Canonical:
         twos, root = divmod(powers.get(SQRT2, 0), 2)
         if SQRT2 in powers:
             powers[SQRT2] = root
-        exponent = g if e == 0 else e if g == 0 else self._intern(self._added(self.forms[e], self.forms[g]))
+        exponent = g if e == 0 else e if g == 0 else self._total({}, [(e, 1), (g, 1)])
+        if exponent < 0:  # partial terms cancel: keep the two exponentials apart
+            twin = self._atom(("exp2", g))
+            ((_, ((number, _),)),) = (self.monomials[m] for m in self.forms[twin])
+            exponent, powers[number] = e, 1
         factors = tuple(sorted((atom, power) for atom, power in powers.items() if power))
         return self._monomial(exponent, factors), 2**twos
-
-    def _added(self, a: dict[int, Coef], b: dict[int, Coef]) -> dict[int, Coef]:
-        result = dict(a)
-        for monomial, coefficient in b.items():
-            total = result.get(monomial, 0) + coefficient
-            if total:
-                result[monomial] = total
-            else:
-                del result[monomial]
-        return result
 
     # --- forms ----------------------------------------------------------------------------------
 
@@ -230,6 +248,8 @@ class Canonical:
                 turned[atom], scale = 1, scale / 2
             else:
                 inverse = self._atom(("reciprocal", atom))
+                if atom in self._partial:
+                    self._partial.add(self._atoms["reciprocal", atom])
                 ((_, ((number, _),)),) = (self.monomials[m] for m in self.forms[inverse])
                 turned[number] = power
         result = self._monomial(negated, tuple(sorted(turned.items())))
@@ -311,6 +331,8 @@ class Canonical:
                 continue
             for monomial, coefficient in self.forms[form].items():
                 total[monomial] = get(monomial, 0) + (coefficient if sign > 0 else -coefficient)
+        if self._partial and any(not c and self._monomial_partial(m) for m, c in total.items()):
+            return -1
         return self._intern({m: c for m, c in total.items() if c})
 
     def _collect(self, total: dict[int, Coef], stack: list[tuple[int, int]], node: int, sign: int) -> bool:

@@ -21,7 +21,7 @@ from ptx_engine.decide.explain import explain
 from ptx_engine.decide.fingerprint import DEFAULT_POINTS, Fingerprints
 from ptx_engine.decide.names import storage_names
 from ptx_engine.decide.outputs import CONSTANTS_WITHIN_1_ULP, Reporter, State, Tensor, open_tensor, undefined_reason
-from ptx_engine.decide.templates import ClassResult, Outcome, prove_columns
+from ptx_engine.decide.templates import ClassResult, Outcome, prove_cheaply, prove_columns
 from ptx_engine.decide.unify import unified
 from ptx_engine.decide.witness import Pair, digits, is_undefined, near_miss, rational_text, screen, search
 from ptx_engine.launch import BoundLaunch, Footprint
@@ -118,11 +118,33 @@ class _Decision:
                 tensors.append(open_tensor(name, mine, theirs))
         if CONSTANTS_WITHIN_1_ULP in self.requested:
             self._unify(tensors)
+        if self.mode is Mode.EXACT and self.prover is prove_columns:
+            self._prove_cheaply(tensors)
         self._fingerprint(tensors)
         for tensor in tensors:
             self._settle(tensor)
             verdicts.append(self.report.verdict_of(tensor, self.budget.points))
         return self._summary(verdicts, started)
+
+    def _prove_cheaply(self, tensors: list[Tensor]) -> None:
+        """What canonical forms prove needs neither fingerprints nor witnesses. All tensors together: they share inner terms."""
+        waiting = [tensor.where(State.UNKNOWN) for tensor in tensors]
+        if not sum(map(len, waiting)):
+            return
+        left, right = (np.concatenate([side(t)[rows] for t, rows in zip(tensors, waiting)]) for side in (_reference, _candidate))
+        keys = left.astype(np.int64) << 32 | (right.astype(np.int64) & 0xFFFFFFFF)
+        _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
+        number = np.full(len(first), -1, np.int64)
+        budget = ProofBudget(max(self.deadline - time.monotonic(), 0.0) / 2, self.budget.terms)
+        for i, result in enumerate(prove_cheaply(self.arena, left[first], right[first], budget)):
+            number[result.members] = i
+            self.ledger.update(dict.fromkeys(result.assumptions))
+        start = 0
+        for tensor, rows in zip(tensors, waiting):
+            mine = number[inverse[start : start + len(rows)]]
+            start += len(rows)
+            tensor.state[rows[mine >= 0]] = State.PROVED.value
+            tensor.classes += len(np.unique(mine[mine >= 0]))
 
     def _unify(self, tensors: list[Tensor]) -> None:
         """Replace the candidate's constants that are within a rounding of the reference's, and say which."""
@@ -284,6 +306,14 @@ class _Decision:
         method = Method.FINGERPRINT if self.mode is Mode.FINGERPRINT else Method.EXACT
         points = self.budget.points if self.prints is not None else 0
         return Verdict(status, method, verdicts, reason, list(ledger), time.monotonic() - started, points)
+
+
+def _reference(tensor: Tensor) -> np.ndarray:
+    return tensor.reference
+
+
+def _candidate(tensor: Tensor) -> np.ndarray:
+    return tensor.candidate
 
 
 _EMPTY = Footprint(np.zeros(0, np.int64), np.zeros(0, np.int32))

@@ -32,9 +32,7 @@ class Proof:
 
 def prove_template(arena: Arena, template: Template, pairs: list[tuple[int, int]], meter: Meter) -> list[Proof]:
     """One proof for each pair of roots (indices into ``template.roots``): reference and candidate."""
-    proofs = _canonical_proofs(arena, template, pairs, meter)
-    if len(proofs) == len(pairs):
-        return [proofs[number] for number in range(len(pairs))]
+    proofs: dict[int, Proof] = {}
     leaves = _leaves(arena, template)
     for freeze in (True, False):
         attempt = _Attempt(arena, template, leaves, meter, freeze)
@@ -46,7 +44,7 @@ def prove_template(arena: Arena, template: Template, pairs: list[tuple[int, int]
     return [proofs[number] for number in range(len(pairs))]
 
 
-def _canonical_proofs(arena: Arena, template: Template, pairs: list[tuple[int, int]], meter: Meter) -> dict[int, Proof]:
+def canonical_proofs(arena: Arena, template: Template, pairs: list[tuple[int, int]], meter: Meter) -> dict[int, Proof]:
     """The pairs whose sides have one canonical form. Opaque operations go to the full proof, which names them."""
     if Op.OPAQUE in template.ops:
         return {}
@@ -132,9 +130,11 @@ def _leaves(arena: Arena, template: Template) -> dict[int, Leaf]:
     nodes = [node for node, op in enumerate(template.ops) if op == INPUT]
     if nodes:
         low, high = template.columns.bounds(nodes)
+        end = -1 - max((entry.base + entry.count for entry in arena.inputs), default=0)
         first, last = (np.searchsorted(bases, -1 - ids, side="right") - 1 for ids in (high, low))
-        for node, i, j in zip(nodes, first.tolist(), last.tolist()):
-            leaves[node] = formats[i] if all(formats[n] == formats[i] for n in range(i + 1, j + 1)) else _UNKNOWN
+        for node, i, j, lowest in zip(nodes, first.tolist(), last.tolist(), low.tolist()):
+            known = lowest > end and all(formats[n] == formats[i] for n in range(i + 1, j + 1))  # not beyond all inputs
+            leaves[node] = formats[i] if known else _UNKNOWN
     for node, op in enumerate(template.ops):
         if op == CONSTANTS:
             leaves[node] = _leaf_of_constants(arena, template.columns.blocks(node))

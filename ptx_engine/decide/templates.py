@@ -16,8 +16,9 @@ import numpy as np
 from ptx_engine.decide.budget import Meter, ProofBudget, Undecided
 from ptx_engine.decide.columns import Columns, HashCollision
 from ptx_engine.decide.normal_difference import Difference, NormalForm
-from ptx_engine.decide.proof import Proof, prove_template
-from ptx_engine.decide.walk import INPUT, SplitClass, Template, Walker
+from ptx_engine.decide.cuts import CutView, find_cuts
+from ptx_engine.decide.proof import Proof, canonical_proofs, prove_template
+from ptx_engine.decide.walk import CONSTANTS, INPUT, SplitClass, Template, Walker
 from ptx_engine.terms.arena import CONST_CAP, NAN, UNDEF, Arena
 
 __all__ = ["ClassResult", "Outcome", "ProofBudget", "prove_columns"]
@@ -54,15 +55,96 @@ def prove_columns(arena: Arena, reference: np.ndarray, candidate: np.ndarray, bu
 
     Returns classes that cover all positions once, ordered by first member. Never raises for running out of budget.
     """
-    return _Session(arena, np.asarray(reference, np.int32), np.asarray(candidate, np.int32), budget).run()
+    results = prove_cheaply(arena, reference, candidate, budget)
+    return sorted(results + prove_rest(arena, reference, candidate, budget, results), key=lambda r: int(r.members[0]))
+
+
+def prove_cheaply(arena: Arena, reference: np.ndarray, candidate: np.ndarray, budget: ProofBudget) -> list[ClassResult]:
+    """The outputs that canonical forms prove, with shared inner terms as variables first and whole terms then; only EQUAL."""
+    left, right = np.asarray(reference, np.int32).ravel(), np.asarray(candidate, np.int32).ravel()
+    deadline = time.monotonic() + budget.seconds
+    results = _prove_by_cuts(arena, left, right, budget, deadline)
+    rest = _unproved(len(left), results)
+    if len(rest) and not results:
+        whole = _Session(arena, left[rest], right[rest], budget, deadline, Depth.CANONICAL, patient=False).run()
+        results += [_moved(r, rest) for r in whole if r.outcome is Outcome.EQUAL]
+    return results
+
+
+def prove_rest(
+    arena: Arena, reference: np.ndarray, candidate: np.ndarray, budget: ProofBudget, proved: list[ClassResult]
+) -> list[ClassResult]:
+    """Normal forms for the outputs that no class of ``proved`` holds."""
+    left, right = np.asarray(reference, np.int32).ravel(), np.asarray(candidate, np.int32).ravel()
+    rest = _unproved(len(left), proved)
+    if not len(rest):
+        return []
+    deadline = time.monotonic() + budget.seconds
+    return [_moved(r, rest) for r in _Session(arena, left[rest], right[rest], budget, deadline).run()]
+
+
+def _unproved(count: int, results: list[ClassResult]) -> np.ndarray:
+    open_ = np.ones(count, bool)
+    for result in results:
+        open_[result.members] = False
+    return np.flatnonzero(open_)
+
+
+def _moved(result: ClassResult, positions: np.ndarray) -> ClassResult:
+    """A result over a selection of the outputs, over all of them."""
+    result.members = positions[result.members]
+    return result
+
+
+#: how often obligations that fail are taken away and the others proved again
+_ROUNDS = 4
+
+
+def _prove_by_cuts(arena: Arena, reference: np.ndarray, candidate: np.ndarray, budget: ProofBudget, deadline: float) -> list[ClassResult]:
+    """The outputs that are proved with inner terms as variables (see ``cuts``); nothing for those that are not."""
+    if not len(reference):
+        return []
+    cuts = find_cuts(arena, reference, candidate)
+    for _ in range(_ROUNDS):
+        if cuts is None or not len(cuts.members):
+            return []
+        first, second, group = cuts.obligations()
+        view = cuts.view(arena)
+        session = _Session(view, first, second, budget, deadline, Depth.CANONICAL, cuts.leaves(arena, group))
+        held = [r for r in session.run() if r.outcome is Outcome.EQUAL]
+        open_ = np.ones(len(first), bool)
+        for result in held:
+            open_[result.members] = False
+        if not open_.any():
+            outputs = _Session(view, reference, candidate, budget, deadline, Depth.CANONICAL).run()
+            return [r for r in outputs if r.outcome is Outcome.EQUAL]
+        cuts = cuts.without(np.unique(group[open_]))
+    return []
+
+
+class SplitConstants(Exception):
+    """The class is to be proved again with constants told apart that a variable stood for."""
+
+
+class Depth(Enum):
+    """CANONICAL stops where the canonical forms differ; FULL goes on to normal forms."""
+
+    CANONICAL = "canonical"
+    FULL = "full"
 
 
 class _Session:
-    def __init__(self, arena: Arena, reference: np.ndarray, candidate: np.ndarray, budget: ProofBudget) -> None:
+    def __init__(
+        self, arena: "Arena | CutView", reference: np.ndarray, candidate: np.ndarray, budget: ProofBudget, deadline: float,
+        depth: Depth = Depth.FULL, leaves: np.ndarray | None = None, patient: bool = True,
+    ) -> None:  # fmt: skip
+        self._patient = patient  # whether a class whose proof fails is split by how its inputs coincide
+        self._depth = depth
+        self._leaves = leaves
         self._arena = arena
         self._sides = np.stack([reference.ravel(), candidate.ravel()])
         self._budget = budget
-        self._deadline = time.monotonic() + budget.seconds
+        self._deadline = deadline
         self._results: list[ClassResult] = []
         self._alone: list[int] = []
 
@@ -81,6 +163,8 @@ class _Session:
                 bounds = np.flatnonzero(np.diff(split.labels[order])) + 1
                 parts = np.split(members[order], bounds)
                 waiting.extend((np.sort(part), split_constants) for part in reversed(parts))
+            except SplitConstants:
+                waiting.append((members, True))
             except Undecided as reason:
                 self._results.append(ClassResult(members, Outcome.UNKNOWN, str(reason)))
         self._singles()
@@ -120,16 +204,39 @@ class _Session:
 
     def _prove(self, members: np.ndarray, split_constants: bool) -> None:
         meter = Meter(self._budget, self._deadline)
-        template = self._walk(members, self._sides[:, members], len(members), meter, split_constants)
-        (proof,) = prove_template(self._arena, template, [(0, 1)], meter)
-        if template.generalised and proof.outcome != "equal":
-            self._prove(members, True)
+        template = self._walk(members, self._roots(members), len(members), meter, split_constants)
+        if canonical_proofs(self._arena, template, self._pairs(), meter):
+            self._store(members, Proof("equal"))
             return
-        if proof.outcome != "equal" and len(members) > 1:
+        if self._depth is Depth.CANONICAL:
+            if self._patient:
+                self._split(template, split_constants)
+            raise Undecided("canonical forms differ")
+        if _permuted(template):
+            self._split(template, split_constants)
+        (proof,) = prove_template(self._arena, template, [(0, 1)], meter)
+        if proof.outcome != "equal":
+            self._split(template, split_constants)
+        self._store(members, proof)
+
+    def _split(self, template: Template, split_constants: bool) -> None:
+        """Raise where finer classes may be proved although this one is not."""
+        if template.generalised and not split_constants:
+            raise SplitConstants
+        if template.columns.outputs > 1:
             labels = _coincidences(template)
             if labels.any():
                 raise SplitClass(labels)
-        self._store(members, proof)
+
+    def _roots(self, members: np.ndarray) -> np.ndarray:
+        """The root columns of a class: both sides, and the leaf that a cut member may come out as."""
+        sides = self._sides[:, members]
+        return sides if self._leaves is None else np.vstack([sides, self._leaves[None, members]])
+
+    def _pairs(self, count: int = 1) -> list[tuple[int, int]]:
+        """Root pairs (of ``count`` outputs laid end to end), either of which proves an output."""
+        pairs = [(i, count + i) for i in range(count)]
+        return pairs if self._leaves is None else pairs + [(count + i, 2 * count + i) for i in range(count)]
 
     def _singles(self) -> None:
         """Outputs that are alone in their class share one template, in which inputs are themselves the variables."""
@@ -138,11 +245,16 @@ class _Session:
         members = np.array(sorted(self._alone), np.int64)
         meter = Meter(self._budget, self._deadline)
         try:
-            roots = self._sides[:, members].reshape(-1, 1)
+            roots = self._roots(members).reshape(-1, 1)
             template = self._walk(members, roots, 1, meter, True)
-            pairs = [(i, len(members) + i) for i in range(len(members))]
-            for member, proof in zip(members, prove_template(self._arena, template, pairs, meter)):
-                self._store(np.array([member], np.int64), proof)
+            count = len(members)
+            pairs = self._pairs(count)
+            known = {n % count: proof for n, proof in canonical_proofs(self._arena, template, pairs, meter).items()}
+            rest = [n for n in range(count) if n not in known]
+            if rest and self._depth is Depth.FULL:
+                known.update(zip(rest, prove_template(self._arena, template, [pairs[n] for n in rest], meter)))
+            for number, member in enumerate(members):
+                self._store(np.array([member], np.int64), known.get(number) or Proof("unknown", "canonical forms differ"))
         except Undecided as reason:
             self._results.extend(ClassResult(np.array([m], np.int64), Outcome.UNKNOWN, str(reason)) for m in members)
 
@@ -164,21 +276,58 @@ def _coincidences(template: Template) -> np.ndarray:
     """Labels (outputs,) of outputs whose input columns coincide alike.
 
     A template takes columns of inputs for independent variables. Where two columns hold the same inputs in another order
-    (lanes of a butterfly), which of them coincide differs from output to output, and equality may rest on it.
+    (lanes of a butterfly), which of them coincide differs from output to output, and equality may rest on it. Labels are
+    hashes: a collision leaves outputs in one class, which is only less precise.
     """
     columns = template.columns
-    leaves = [node for node, op in enumerate(template.ops) if op == INPUT]
+    leaves = _overlapping(template)
     outputs = columns.outputs
     if not leaves:
         return np.zeros(outputs, np.intp)
-    table = np.stack([columns.blocks(n)[columns.partitions[columns.part_of(n)].inverse] for n in leaves])
-    order = np.argsort(table, axis=0, kind="stable")
-    ranked = np.take_along_axis(table, order, axis=0)
-    starts = np.vstack([np.ones((1, outputs), bool), ranked[1:] != ranked[:-1]])
+    table = np.stack([columns.blocks(n)[columns.partitions[columns.part_of(n)].inverse] for n in leaves], axis=1)
+    order = np.argsort(table, axis=1, kind="stable")
+    ranked = np.take_along_axis(table, order, axis=1)
+    starts = np.hstack([np.ones((outputs, 1), bool), ranked[:, 1:] != ranked[:, :-1]])
     # the first leaf (in template order) of each run of equal inputs names the run
-    first = np.maximum.accumulate(np.where(starts, np.arange(len(leaves))[:, None], 0), axis=0)
-    name = np.take_along_axis(order, first, axis=0)
-    names = np.empty_like(name)
-    np.put_along_axis(names, order, name, axis=0)
-    _, labels = np.unique(names, axis=1, return_inverse=True)
-    return labels.reshape(-1)
+    first = np.maximum.accumulate(np.where(starts, np.arange(len(leaves)), 0), axis=1)
+    names = np.empty_like(order)
+    np.put_along_axis(names, order, np.take_along_axis(order, first, axis=1), axis=1)
+    weights = np.random.default_rng(0xC01).integers(-(2**63), 2**63, len(leaves), dtype=np.int64)
+    _, labels = np.unique(names @ weights, return_inverse=True)
+    return np.asarray(labels.reshape(-1))
+
+
+def _constant_labels(template: Template) -> np.ndarray:
+    """Labels (outputs,) of outputs that have the same constants in the columns taken for variables."""
+    columns = template.columns
+    nodes = [node for node, op in enumerate(template.ops) if op == CONSTANTS]
+    table = np.stack([columns.blocks(n)[columns.partitions[columns.part_of(n)].inverse] for n in nodes])
+    _, labels = np.unique(table, axis=1, return_inverse=True)
+    return np.asarray(labels.reshape(-1))
+
+
+def _permuted(template: Template) -> bool:
+    """Whether two input columns hold the same inputs in different orders, as the lanes of a butterfly do."""
+    columns = template.columns
+    seen: dict[tuple[int, bytes], int] = {}
+    for node, op in enumerate(template.ops):
+        if op == INPUT and columns.part_of(node):
+            ids = columns.blocks(node)
+            key = columns.part_of(node), np.sort(ids).tobytes()
+            if key in seen:
+                return True
+            seen[key] = node
+    return False
+
+
+def _overlapping(template: Template) -> list[int]:
+    """The input columns that share an input with another one; columns of inputs of their own cannot coincide."""
+    columns = template.columns
+    leaves = [node for node, op in enumerate(template.ops) if op == INPUT]
+    distinct = [np.unique(columns.blocks(n)) if columns.part_of(n) else columns.blocks(n) for n in leaves]
+    if not distinct:
+        return []
+    _, inverse, counts = np.unique(np.concatenate(distinct), return_inverse=True, return_counts=True)
+    ends = np.cumsum([len(ids) for ids in distinct])
+    shared = np.add.reduceat((counts[inverse] > 1).astype(np.int64), np.concatenate(([0], ends[:-1])))
+    return [node for node, count in zip(leaves, shared.tolist()) if count]

@@ -14,7 +14,7 @@ import numpy as np
 
 from ptx_engine.decide.budget import Meter
 from ptx_engine.decide.columns import Columns
-from ptx_engine.terms.arena import CONST_CAP, NEG_INF, POS_INF, ZERO, Arena, DotRecord
+from ptx_engine.terms.arena import CONST_CAP, NAN, NEG_INF, POS_INF, UNDEF, ZERO, Arena, DotRecord
 from ptx_engine.terms.ops import TABLE, Op
 
 #: template-only operator codes: a variable that stands for an input column, and one for a column of constants
@@ -23,6 +23,7 @@ _GATHER = 1 << 22  # record operands gathered at once
 _FEW_CONSTANTS = 4
 _CHAINS = frozenset({Op.FMA, Op.ADD, Op.MAX, Op.MIN})
 _CHAIN, _FEW_CHAINS = 64, 4  # links of a chain taken at once, and how many chains at a time are worth following
+_SPECIAL = (POS_INF, NEG_INF, NAN, UNDEF)
 _NEUTRAL = {Op.NSUM: ZERO, Op.NMAX: NEG_INF, Op.NMIN: POS_INF}
 
 
@@ -88,9 +89,11 @@ class Walker:
         if not len(nodes):
             return
         leaf = ids[:, 0] < 0
+        mixed = (ids.min(axis=1) < 0) & (ids.max(axis=1) >= 0)
+        if mixed.any():
+            leaf |= self._mixed(part, ids, mixed)
         if leaf.any():  # leaves are input columns throughout, or a difference
-            mixed = leaf & (ids.max(axis=1) >= 0)
-            for i in np.flatnonzero(mixed).tolist():
+            for i in np.flatnonzero(leaf & mixed & ~self._may_vary(ids)).tolist():
                 self._differ(part, np.where(ids[i] < 0, INPUT, self._op[np.maximum(ids[i], 0)]))
             inner = np.flatnonzero(~leaf)
             nodes, ids = nodes[inner], ids[inner]
@@ -111,6 +114,19 @@ class Walker:
             else:
                 here = np.flatnonzero(kind[:, 0] == code)
                 self._expand(code, part, nodes[here], ids[here])
+
+    def _may_vary(self, ids: np.ndarray) -> np.ndarray:
+        """Columns (C, blocks) of inputs and finite constants: a variable covers both, unless constants are told apart."""
+        if self._split_constants:
+            return np.zeros(len(ids), bool)
+        plain = (ids < 0) | ((ids < CONST_CAP) & ~np.isin(ids, _SPECIAL))
+        return np.asarray(plain.all(axis=1))
+
+    def _mixed(self, part: int, ids: np.ndarray, mixed: np.ndarray) -> np.ndarray:
+        """The columns of inputs and constants that become variables (masked-out probabilities are zero in some rows)."""
+        varying = mixed & self._may_vary(ids)
+        self._generalised |= bool(varying.any())
+        return varying
 
     def _differ(self, part: int, block_labels: np.ndarray) -> None:
         self._labels.append(block_labels[self._columns.partitions[part].inverse].astype(np.int64))
@@ -284,6 +300,9 @@ class Walker:
     def _store_dot(self, part: int, node: int, acc: int, rows: np.ndarray, cols: np.ndarray) -> None:
         """One DOT column with operands (blocks, K), products with a zero factor dropped."""
         zero = (rows == ZERO) | (cols == ZERO)
+        if not self._split_constants:
+            everywhere = zero.all(axis=0)
+            zero = np.broadcast_to(everywhere, zero.shape)
         left, right = self._drop_neutral(part, rows, zero), self._drop_neutral(part, cols, zero)
         if left is None or right is None:
             return

@@ -29,6 +29,7 @@ Ids = Union[int, "np.ndarray[tuple[int, ...], np.dtype[np.int32]]"]
 CONST_CAP = 1 << 14
 ZERO, ONE, POS_INF, NEG_INF, NAN, UNDEF = 0, 1, 2, 3, 4, 5
 TRUE, FALSE = ONE, ZERO
+_NEUTRAL = {Op.NSUM: ZERO, Op.NMAX: NEG_INF, Op.NMIN: POS_INF}
 MAX_ID = 2**31 - 1
 
 
@@ -261,16 +262,30 @@ class Arena:
         self._flush()
         record = DotRecord(self._size, rows, cols, acc)
         self.dots.append(record)
-        ids = self._emit_column(Op.DOT, acc.size, len(self.dots) - 1)
-        return ids.reshape(acc.shape)
+        ids = self._emit_column(Op.DOT, acc.size, len(self.dots) - 1).reshape(acc.shape)
+        if _has_const(rows) or _has_const(cols):  # products that are zero throughout leave the accumulator as it was
+            empty = (rows == ZERO).all(axis=2)[:, :, None] | (cols == ZERO).all(axis=2)[:, None, :]
+            if empty.any():
+                return np.where(empty, acc, ids)
+        return ids
 
     def nary(self, op: Op, operands: np.ndarray) -> np.ndarray:
         """``op`` (NSUM, NMAX, NMIN) over the last axis: ids (..., L) -> ids (...)."""
         shape = operands.shape[:-1]
         flat = np.ascontiguousarray(operands.reshape(-1, operands.shape[-1]))
+        neutral = _NEUTRAL[op]
+        empty = (flat[:, 0] == neutral) & (flat == neutral).all(axis=1)
+        if not empty.any():
+            return self._nary(op, flat).reshape(shape)
+        result = np.full(len(flat), neutral, np.int32)
+        if not empty.all():
+            result[~empty] = self._nary(op, flat[~empty])
+        return result.reshape(shape)
+
+    def _nary(self, op: Op, flat: np.ndarray) -> np.ndarray:
         self._flush()
         self.naries.append(NaryRecord(self._size, flat))
-        return self._emit_column(op, len(flat), len(self.naries) - 1).reshape(shape)
+        return self._emit_column(op, len(flat), len(self.naries) - 1)
 
     # --- folding builders -----------------------------------------------------------------------
 
@@ -515,7 +530,10 @@ class Arena:
                 if x.coef < 0:
                     return NAN
                 if x.is_rational:
-                    for numerator, denominator, sign in ((x.coef.numerator, x.coef.denominator, 1), (x.coef.denominator, x.coef.numerator, -1)):
+                    for numerator, denominator, sign in (
+                        (x.coef.numerator, x.coef.denominator, 1),
+                        (x.coef.denominator, x.coef.numerator, -1),
+                    ):
                         if denominator == 1 and numerator & (numerator - 1) == 0:
                             return self.rational(sign * (int(numerator).bit_length() - 1))
         return None

@@ -1,0 +1,165 @@
+"""Cut points: inner terms of both sides that are equal, proved once as columns and then taken as variables.
+
+Where both sides pass through the same intermediate values (scores, running maxima, probabilities), the proof of an output
+need not see what is below them. Candidates are found by a shape hash; each is an obligation, proved from the cuts strictly
+below it, so that all of them together hold by induction over the order of terms. An obligation that fails takes its cut
+away, and the rest is proved again. Nothing rests on the hash.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ptx_engine.decide.shape_hash import ShapeHash
+from ptx_engine.terms.arena import CONST_CAP, Arena, DotRecord, Input, NaryRecord
+from ptx_engine.terms.constants import Const
+from ptx_engine.terms.ops import TABLE, Op
+
+#: arenas with fewer terms are proved whole
+SMALL = 4096
+
+
+class _Mapped:
+    """Records with their operands mapped through the cuts, made on first use."""
+
+    def __init__(self, view: "CutView", records: list) -> None:
+        self._view, self._records = view, records
+        self._cache: dict[int, DotRecord | NaryRecord] = {}
+
+    def __getitem__(self, index: int) -> "DotRecord | NaryRecord":
+        found = self._cache.get(index)
+        if found is None:
+            found = self._cache[index] = self._view.mapped(self._records[index])
+        return found
+
+
+class CutView:
+    """An arena as the walker sees it: operands that are cut are input-like leaves, ids beyond all inputs."""
+
+    def __init__(self, arena: Arena, leaf_of: np.ndarray) -> None:
+        self.arena, self.leaf_of = arena, leaf_of
+        self.consts: list[Const] = arena.consts
+        self.inputs: list[Input] = arena.inputs
+        op, *columns = arena.columns()
+        self._columns = (op, *(self._mapped_slot(op, column, slot) for slot, column in enumerate(columns)))
+        self.dots, self.naries = _Mapped(self, arena.dots), _Mapped(self, arena.naries)
+
+    def columns(self) -> tuple[np.ndarray, ...]:
+        """Operator codes and mapped operands."""
+        return self._columns
+
+    def node(self, ident: int) -> tuple[Op, int, int, int]:
+        """A node of the arena itself."""
+        return self.arena.node(ident)
+
+    def _map(self, ids: np.ndarray) -> np.ndarray:
+        return np.where(ids >= 0, self.leaf_of[np.maximum(ids, 0)], ids)
+
+    def _mapped_slot(self, op: np.ndarray, column: np.ndarray, slot: int) -> np.ndarray:
+        return np.where(_ID_SLOT[slot][op], self._map(column), column)
+
+    def mapped(self, record: "DotRecord | NaryRecord") -> "DotRecord | NaryRecord":
+        """A record with mapped operands."""
+        if isinstance(record, NaryRecord):
+            return NaryRecord(record.first, self._map(record.operands))
+        return DotRecord(record.first, self._map(record.rows), self._map(record.cols), self._map(record.acc))
+
+
+_ID_SLOT = np.zeros((3, 256), bool)
+for _op, _row in TABLE.items():
+    for _slot, _name in enumerate("abc"):
+        _ID_SLOT[_slot, _op] = _slot < _row.arity and _name not in _row.plain
+
+
+#: never cut: canonical forms see through products and differences at no cost, and compilers contract them into their users
+_TRANSPARENT = np.zeros(256, bool)
+_TRANSPARENT[[Op.CONST, Op.MUL, Op.SUB, Op.NEG]] = True
+
+
+@dataclass
+class Cuts:
+    """``group[i]`` numbers the cut that ``members[i]`` belongs to; ``representative[g]`` is the term the others are proved
+    equal to. Members are ascending ids."""
+
+    members: np.ndarray
+    group: np.ndarray
+    representative: np.ndarray
+
+    def obligations(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Pairs of ids to be proved equal (representative, member), and the group of each.
+
+        A member that comes out as the leaf of its own group is proved too: the leaf stands for members below it.
+        """
+        partner = self.representative[self.group]
+        open_ = partner != self.members
+        return partner[open_], self.members[open_], self.group[open_]
+
+    def without(self, groups: np.ndarray) -> "Cuts":
+        """The cuts that are left when some groups are taken away."""
+        keep = ~np.isin(self.group, groups)
+        return Cuts(self.members[keep], self.group[keep], self.representative)
+
+    def leaves(self, arena: Arena, group: np.ndarray) -> np.ndarray:
+        """The leaf ids of groups: input-like ids beyond all inputs."""
+        beyond = sum(entry.count for entry in arena.inputs)
+        return (-1 - beyond - group.astype(np.int64)).astype(np.int32)
+
+    def view(self, arena: Arena) -> CutView:
+        """The arena with these cuts as leaves."""
+        leaf_of = np.arange(len(arena), dtype=np.int32)
+        leaf_of[self.members] = self.leaves(arena, self.group)
+        return CutView(arena, leaf_of)
+
+
+def find_cuts(arena: Arena, reference: np.ndarray, candidate: np.ndarray) -> Cuts | None:
+    """Cut candidates of two sides whose terms were emitted one side after the other; None where that is not so or none are."""
+    low, high = (reference, candidate) if int(reference.max()) < int(candidate.max()) else (candidate, reference)
+    boundary = int(low.max())
+    inner = high[high >= CONST_CAP]
+    if boundary < CONST_CAP or not inner.size or int(inner.min()) <= boundary or len(arena) - CONST_CAP < SMALL:
+        return None
+    op, *_ = arena.columns()
+    ids = (np.flatnonzero(~_TRANSPARENT[op[CONST_CAP:]]) + CONST_CAP).astype(np.int32)
+    uses = _uses(arena)[ids]
+    keys = ShapeHash(arena).values[ids]
+    order = np.argsort(keys, kind="stable")
+    ids, keys, uses = ids[order], keys[order], uses[order]
+    starts = np.flatnonzero(np.concatenate((np.ones(1, bool), keys[1:] != keys[:-1])))
+    group = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(keys))))
+    first, last = ids[starts], np.maximum.reduceat(ids, starts)  # stable sort: ids ascend within a group
+    # a term that each side computes once and uses once is no cut: proving it apart saves nothing
+    both = (first <= boundary) & (last > boundary) & (np.add.reduceat(uses, starts) > 2)
+    chosen = both[group]
+    if not chosen.any():
+        return None
+    renumbered = np.cumsum(both) - 1
+    return Cuts(ids[chosen], renumbered[group[chosen]], first[both])
+
+
+def _uses(arena: Arena) -> np.ndarray:
+    """How often each term is an operand (capped for products of matrices, whose operands are used by a row of results)."""
+    op, *columns = arena.columns()
+    uses = np.zeros(len(op), np.int32)
+    for slot, column in enumerate(columns):
+        part = column[_ID_SLOT[slot][op]]
+        uses += np.bincount(part[part >= CONST_CAP], minlength=len(op)).astype(np.int32)
+    for record in arena.dots:
+        _, height, width = record.acc.shape
+        for ids, times in ((record.rows, width), (record.cols, height), (record.acc, 1)):
+            np.add.at(uses, ids[ids >= CONST_CAP], min(times, 2))
+    for nary in arena.naries:
+        np.add.at(uses, nary.operands[nary.operands >= CONST_CAP], 1)
+    _pass_down(uses, op, columns)
+    return uses
+
+
+def _pass_down(uses: np.ndarray, op: np.ndarray, columns: list[np.ndarray]) -> None:
+    """Operands of a product or difference that is used twice are used twice by what is seen through it."""
+    through = np.flatnonzero(_TRANSPARENT[op] & (op != Op.CONST) & (uses > 1))
+    for slot, column in enumerate(columns):
+        nodes = through[_ID_SLOT[slot][op[through]]]
+        operands = column[nodes]
+        inner = operands >= CONST_CAP
+        np.add.at(uses, operands[inner], uses[nodes[inner]] - 1)

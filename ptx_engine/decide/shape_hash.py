@@ -1,0 +1,127 @@
+"""A cheap hash of every term, equal where sums, products and maxima differ in order and shape only.
+
+Used to find pairs of inner terms worth proving equal (``cuts``); nothing is concluded from it. Terms are evaluated in the
+integers mod 2^64 in the order of emission: sums and products exactly, maxima as the sum of their operands' mixed values
+(operands that stand twice are missed), anything else as a hash of its operands.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ptx_engine.terms.arena import CONST_CAP, NEG_INF, POS_INF, Arena
+from ptx_engine.terms.constants import Const
+from ptx_engine.terms.ops import TABLE, Op
+
+U64 = np.uint64
+_GOLDEN = U64(0x9E3779B97F4A7C15)
+_MASK = (1 << 64) - 1
+#: what stands for 1/2 in values of constants, and for the symbolic constants
+_HALF, _LOG2E, _SQRT2, _PI = 0xA24BAED4963EE407, 0x9FB21C651E98DF25, 0xD6E8FEB86659FD93, 0xCA5A826395121157
+_EXTREMES = frozenset({Op.MAX, Op.MIN, Op.NMAX, Op.NMIN})
+
+
+def mix(x: np.ndarray) -> np.ndarray:
+    """A 64-bit finaliser (the constants are those of SplitMix64)."""
+    x = (x ^ (x >> U64(30))) * U64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> U64(27))) * U64(0x94D049BB133111EB)
+    return x ^ (x >> U64(31))
+
+
+def _constant(const: Const) -> int:
+    if const.special is not None:
+        return hash_int(0x5EC1A1 + list(type(const.special)).index(const.special))
+    numerator, denominator = int(const.coef.numerator), int(const.coef.denominator)
+    twos = (denominator & -denominator).bit_length() - 1
+    value = numerator * pow(_HALF, twos, 1 << 64) * pow(denominator >> twos, -1, 1 << 64)
+    for base, power in ((_LOG2E, const.log2e), (_SQRT2, const.sqrt2), (_PI, const.pi)):
+        value *= pow(base | 1, power, 1 << 64)
+    return value & _MASK
+
+
+def hash_int(x: int) -> int:
+    """``mix`` of one number."""
+    x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9 & _MASK
+    x = (x ^ (x >> 27)) * 0x94D049BB133111EB & _MASK
+    return x ^ (x >> 31)
+
+
+class ShapeHash:
+    """Values of all ids of an arena; inputs by identity."""
+
+    def __init__(self, arena: Arena) -> None:
+        self.arena = arena
+        self.op, self.a, self.b, self.c = arena.columns()
+        self.values = np.zeros(len(self.op), U64)
+        #: sums of mixed operands, for maxima; 0 where the node is none
+        self.top = np.zeros(len(self.op), U64)
+        for index, const in enumerate(arena.consts[:CONST_CAP]):
+            self.values[index] = _constant(const)
+        starts = arena.emissions
+        with np.errstate(over="ignore"):
+            for first, stop in zip(starts, [*starts[1:], len(self.op)]):
+                self._emission(Op(int(self.op[first])), first, stop)
+
+    def of(self, ids: np.ndarray) -> np.ndarray:
+        """Values of ids of any shape."""
+        found = self.values[np.maximum(ids, 0)]
+        if ids.size and int(ids.min()) < 0:
+            return np.where(ids < 0, mix(ids.astype(np.int64).view(U64) * _GOLDEN), found)
+        return found
+
+    def _tops(self, ids: np.ndarray) -> np.ndarray:
+        """What a maximum takes of its operands: the top of a nested one, else the mixed value."""
+        tops = self.top[np.maximum(ids, 0)]
+        return np.where((ids >= 0) & (tops != 0), tops, mix(self.of(ids)) | U64(1))
+
+    def _emission(self, op: Op, first: int, stop: int) -> None:
+        span = slice(first, stop)
+        if op in _EXTREMES:
+            self._extreme(op, span)
+        elif op is Op.DOT:
+            record = self.arena.dots[int(self.a[first])]
+            product = np.matmul(self.of(record.rows), self.of(record.cols).transpose(0, 2, 1))
+            self.values[span] = (product + self.of(record.acc)).ravel()
+        elif op is Op.NSUM:
+            self.values[span] = self.of(self.arena.naries[int(self.a[first])].operands).sum(axis=1, dtype=U64)
+        elif op is Op.CONST:
+            self.values[span] = [_constant(self.arena.consts[int(i)]) for i in self.a[span]]
+        else:
+            self.values[span] = self._plain(op, span)
+
+    def _extreme(self, op: Op, span: slice) -> None:
+        largest = op in (Op.MAX, Op.NMAX)
+        neutral = NEG_INF if largest else POS_INF
+        if op in (Op.MAX, Op.MIN):
+            operands = np.stack([self.a[span], self.b[span]], axis=1)
+        else:
+            operands = self.arena.naries[int(self.a[span.start])].operands
+        tops = np.where(operands == neutral, U64(0), self._tops(operands)).sum(axis=1, dtype=U64)
+        self.top[span] = tops
+        self.values[span] = mix(tops + U64(7 if largest else 11))
+
+    def _plain(self, op: Op, span: slice) -> np.ndarray:
+        if op is Op.NEG:
+            return U64(0) - self.of(self.a[span])
+        row = TABLE[op]
+        columns = (self.a[span], self.b[span], self.c[span])
+        x = [self.of(column) for column in columns[: row.arity]]
+        if op is Op.ADD:
+            return x[0] + x[1]
+        if op is Op.SUB:
+            return x[0] - x[1]
+        if op is Op.MUL:
+            return x[0] * x[1]
+        if op is Op.FMA:
+            return x[0] * x[1] + x[2]
+        if op is Op.DIV:
+            return x[0] * (mix(x[1] + U64(23)) | U64(1))
+        if row.commutative:
+            x = [x[0] + x[1], x[0] * x[1]]
+        total = np.full(span.stop - span.start, hash_int(int(op) + 101), U64)
+        for i, column in enumerate(x):
+            total = mix(total + mix(column) * U64(2 * i + 3))
+        for i, name in enumerate("abc"):
+            if name in row.plain:
+                total = mix(total + columns[i].astype(U64) * _GOLDEN)
+        return total
