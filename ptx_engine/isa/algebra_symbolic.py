@@ -14,7 +14,7 @@ from gmpy2 import mpq
 from ptx_engine.errors import NotStructuredError
 from ptx_engine.isa.algebra import ARITY, Function, Mode
 from ptx_engine.isa.bits import integer_term, refused
-from ptx_engine.isa.values import UINT, Fmt, Sym, Value, as_parts, int_fmt, narrow, predicate_value, read_float, wrap_int
+from ptx_engine.isa.values import UINT, Fmt, Sym, Value, as_parts, int_fmt, narrow, predicate_value, read_float, split_bits, wrap_int
 from ptx_engine.terms import CONST_CAP, FALSE, NAN, NEG_INF, ONE, POS_INF, TRUE, UNDEF, ZERO, Arena, Ids, Op
 
 Emit = Callable[..., Ids]
@@ -34,37 +34,10 @@ def where_nan(ids: Ids, others: Ids, result: Ids) -> Ids:
     return np.where(found, np.int32(result) if isinstance(result, int) else result, others).astype(np.int32) if found.any() else others
 
 
-def _copysign(arena: Arena, a: Ids, b: Ids) -> Ids:
-    """The magnitude of b with the sign of a."""
-    arena.assumptions.setdefault("a zero whose sign is copied counts as positive")
-    magnitude = arena.abs(b)
-    return arena.select(arena.compare(Op.LT, a, ZERO), arena.neg(magnitude), magnitude)
-
-
 def _positive_constant(arena: Arena, ids: Ids) -> bool:
     if not isinstance(ids, int) or not 0 <= ids < CONST_CAP or arena.consts[ids].special is not None:
         return False
     return bool(arena.consts[ids].coef > 0)
-
-
-def _xorsign(extreme: Emit, less: bool) -> Callable[[Arena], Emit]:
-    """min/max of magnitudes with the xor of the signs; against a positive constant, min is a symmetric clamp."""
-
-    def bind(arena: Arena) -> Emit:
-        def emit(a: Ids, b: Ids) -> Ids:
-            if less:
-                for x, limit in ((a, b), (b, a)):
-                    if _positive_constant(arena, limit):
-                        return extreme_of(arena, "max", extreme)(extreme(arena, x, limit), arena.neg(limit))
-            arena.assumptions.setdefault("a zero whose sign is copied counts as positive")
-            magnitude = extreme(arena, arena.abs(a), arena.abs(b))
-            p, q = arena.compare(Op.LT, a, ZERO), arena.compare(Op.LT, b, ZERO)
-            differ = arena.logic(Op.AND, arena.logic(Op.OR, p, q), arena.logic(Op.NOT, arena.logic(Op.AND, p, q)))
-            return arena.select(differ, arena.neg(magnitude), magnitude)
-
-        return emit
-
-    return bind
 
 
 def maximum_nan(arena: Arena, a: Ids, b: Ids) -> Ids:
@@ -77,23 +50,12 @@ def minimum_nan(arena: Arena, a: Ids, b: Ids) -> Ids:
     return where_nan(b, where_nan(a, arena.minimum(a, b), NAN), NAN)
 
 
-def extreme_of(arena: Arena, name: str, like: Emit) -> Emit:
-    """The max that treats NaN as ``like`` does."""
-    propagating = like is minimum_nan or like is maximum_nan
-    table: dict[tuple[str, bool], Emit] = {
-        ("max", True): maximum_nan, ("max", False): Arena.maximum, ("min", True): minimum_nan, ("min", False): Arena.minimum,
-    }  # fmt: skip
-    chosen = table[name, propagating]
-    return lambda a, b: chosen(arena, a, b)
-
-
 def _extremes() -> dict[str, Callable[[Arena], Emit]]:
     rows: dict[str, Callable[[Arena], Emit]] = {}
     for name, plain, propagating in (("max", Arena.maximum, maximum_nan), ("min", Arena.minimum, minimum_nan)):
         for nan, extreme in (("", plain), (".NaN", propagating)):
             rows[name + nan] = lambda arena, f=extreme: lambda a, b: f(arena, a, b)  # type: ignore[misc]
             rows[name + nan + ".abs"] = lambda arena, f=extreme: lambda a, b: f(arena, arena.abs(a), arena.abs(b))  # type: ignore[misc]
-            rows[name + nan + ".xorsign.abs"] = _xorsign(extreme, name == "min")
     return rows
 
 
@@ -108,11 +70,32 @@ EMITTERS: dict[str, Callable[[Arena], Emit]] = {
     "rcp": lambda arena: lambda x: arena.div(ONE, x), "rsqrt": lambda arena: lambda x: arena.div(ONE, arena.sqrt(x)),
     "ex2": lambda arena: arena.exp2, "lg2": lambda arena: arena.log2,
     "sin": _unary(Op.SIN), "cos": _unary(Op.COS), "tanh": _unary(Op.TANH),
-    "copysign": lambda arena: lambda a, b: _copysign(arena, a, b),
     "id": lambda arena: lambda x: x,
     "rni": _unary(Op.ROUND_EVEN), "rzi": _unary(Op.TRUNC), "rmi": _unary(Op.FLOOR), "rpi": _unary(Op.CEIL),
     **_extremes(),
 }  # fmt: skip
+
+#: operators that look at sign bits: what each does with the two numbers and their 0/1 signs
+SIGNED: dict[str, Callable[[Arena, Ids, Ids, Ids, Ids], Ids]] = {
+    "copysign": lambda arena, a, b, p, q: arena.select(p, arena.neg(arena.abs(b)), arena.abs(b)),
+    "min.xorsign.abs": lambda arena, a, b, p, q: _xorsign(arena, Arena.minimum, Arena.maximum, (a, b), (p, q)),
+    "max.xorsign.abs": lambda arena, a, b, p, q: _xorsign(arena, Arena.maximum, None, (a, b), (p, q)),
+    "min.NaN.xorsign.abs": lambda arena, a, b, p, q: _xorsign(arena, minimum_nan, maximum_nan, (a, b), (p, q)),
+    "max.NaN.xorsign.abs": lambda arena, a, b, p, q: _xorsign(arena, maximum_nan, None, (a, b), (p, q)),
+}
+
+
+def _xorsign(arena: Arena, extreme: Emit, opposite: Emit | None, numbers: tuple[Ids, Ids], signs: tuple[Ids, Ids]) -> Ids:
+    """The extreme of the magnitudes with the xor of the signs; min against a positive constant is a symmetric clamp."""
+    for x, limit in (numbers, numbers[::-1]):
+        if opposite is not None and _positive_constant(arena, limit):
+            result: Ids = opposite(arena, extreme(arena, x, limit), arena.neg(limit))
+            return result
+    magnitude = extreme(arena, arena.abs(numbers[0]), arena.abs(numbers[1]))
+    p, q = signs
+    differ = arena.logic(Op.AND, arena.logic(Op.OR, p, q), arena.logic(Op.NOT, arena.logic(Op.AND, p, q)))
+    return arena.select(differ, arena.neg(magnitude), magnitude)
+
 
 #: comparison -> (term operator, operands swapped)
 TERMS: dict[str, tuple[Op, bool]] = {
@@ -152,6 +135,8 @@ class SymbolicAlgebra:
     # --- arithmetic -----------------------------------------------------------------------------
 
     def apply(self, operator: str, fmts: tuple[Fmt, ...], mode: Mode) -> Function:
+        if operator in SIGNED:
+            return self._apply_signed(operator, fmts)
         arena, emit = self.arena, EMITTERS[operator](self.arena)
         if mode.sat or mode.relu or mode.satfinite:
             bare, clamp = emit, self._clamp(fmts[0].name, mode)
@@ -176,6 +161,35 @@ class SymbolicAlgebra:
 
         by_arity: dict[int, Function] = {1: one, 2: two, 3: three}
         return by_arity[ARITY[operator]]
+
+    def _apply_signed(self, operator: str, fmts: tuple[Fmt, ...]) -> Function:
+        arena, emit = self.arena, SIGNED[operator]
+
+        def run(a: Value, b: Value) -> Value:
+            xs, ys = self.read(a, fmts, operator), self.read(b, fmts, operator)
+            rows = zip(fmts, xs, ys, self._signs(a, xs, fmts), self._signs(b, ys, fmts))
+            return Sym(tuple((fmt, emit(arena, x, y, p, q)) for fmt, x, y, p, q in rows))
+
+        return run
+
+    def _signs(self, value: Value, numbers: Sequence[Ids], fmts: tuple[Fmt, ...]) -> list[Ids]:
+        """The sign of each part as 0/1: the sign bit of concrete bits, the comparison with zero of a term."""
+        arena = self.arena
+        if isinstance(value, Sym):
+            bits: list[int | np.ndarray | None] = [ids if f.kind == "bits" else None for f, ids in value.parts]
+        else:
+            assert value is not None
+            bits = list(split_bits(value, [f.bits for f in fmts]))
+        signs: list[Ids] = []
+        for piece, ids, fmt in zip(bits, numbers, fmts):
+            if piece is None:
+                arena.assumptions.setdefault("a zero whose sign is copied counts as positive")
+                signs.append(arena.compare(Op.LT, ids, ZERO))
+            elif isinstance(piece, int):
+                signs.append(piece >> (fmt.bits - 1))
+            else:
+                signs.append((piece >> piece.dtype.type(fmt.bits - 1)).astype(np.int32))
+        return signs
 
     def _clamp(self, target: str, mode: Mode) -> Emit:
         arena = self.arena

@@ -11,7 +11,7 @@ from ptx_engine.errors import ParseError
 from ptx_engine.isa.algebra import PROPERTIES, Mode
 from ptx_engine.isa.decode import Decode, Step
 from ptx_engine.isa.group import Group
-from ptx_engine.isa.registry import instruction
+from ptx_engine.isa.registry import instruction, refuse
 from ptx_engine.isa.values import BF16, F16, F32, F64, Fmt
 
 #: type slot -> formats of the parts, low half first
@@ -81,6 +81,9 @@ def sub(d: Decode) -> Step:
 @instruction("mul", *_SUM_FORMS, source=_S + "mul")
 def mul(d: Decode) -> Step:
     return elementwise(d, "mul", 2)
+
+
+refuse("fma.oob", "out-of-bounds NaN as zero (sm_90) is not modelled")
 
 
 @instruction("fma", f"!rnd=rn|rz|rm|rp {FTZ} [sat] type=f32", f"!rnd=rn|rz|rm|rp {FTZ} type=f32x2", "!rnd=rn|rz|rm|rp type=f64",

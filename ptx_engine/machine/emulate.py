@@ -77,8 +77,8 @@ def emulate(
 
     ``args`` in parameter order: NumPy arrays (any strides >= 0, written in place), Python or NumPy scalars, ``bytes`` for a
     structure passed by value, None for a null pointer. ``grid`` and ``block`` are an int or up to three. ``order`` checks
-    races as well. ``externs`` is as in ``execute``. Raises PtxError (LaunchError for arguments that do not fit, UnsupportedError, BudgetError); memory faults
-    and races are findings. Arguments are untouched when it raises.
+    races as well. ``externs`` is as in ``execute``. Raises PtxError (LaunchError for arguments that do not fit,
+    UnsupportedError, BudgetError); memory faults and races are findings. Arguments are untouched when it raises.
     """
     module = parse(ptx) if isinstance(ptx, str) else ptx
     function = choose_entry(module, entry)

@@ -192,6 +192,17 @@ def test_nan_as_an_integer(name: str, kind: str, wanted: int) -> None:
     assert float(arena.consts[int(ids[0])].value()) == wanted
 
 
+def test_signs_of_concrete_zeros_are_their_bits() -> None:
+    """-0 as a constant is negative: what copysign(-0, x) is for."""
+    values = [np.linspace(-2, 2, COUNT)]
+    arena, ids = terms("copysign.f32 d0, 0f80000000, a0;", 1)
+    assert np.array_equal(evaluate(arena, ids, values), -np.abs(values[0]))
+    arena, ids = terms("max.xorsign.abs.f32 d0, a0, 0f80000000;", 1)
+    assert np.array_equal(evaluate(arena, ids, values), -values[0])
+    arena, ids = terms("copysign.f32 d0, 0f00000000, a0;", 1)
+    assert np.array_equal(evaluate(arena, ids, values), np.abs(values[0]))
+
+
 def test_copied_signs_of_zero_stand_in_the_ledger() -> None:
     arena, _ = terms("copysign.f32 d0, a0, a1;", 2)
     assert any("sign is copied" in line for line in arena.assumptions)
