@@ -122,7 +122,7 @@ def find_cuts(arena: Arena, reference: np.ndarray, candidate: np.ndarray) -> Cut
         return None
     op, *_ = arena.columns()
     ids = (np.flatnonzero(~_TRANSPARENT[op[CONST_CAP:]]) + CONST_CAP).astype(np.int32)
-    uses = _uses(arena)[ids]
+    uses = _uses(arena, np.concatenate([low[low >= CONST_CAP], inner]))[ids]
     keys = ShapeHash(arena).values[ids]
     order = np.argsort(keys, kind="stable")
     ids, keys, uses = ids[order], keys[order], uses[order]
@@ -138,17 +138,21 @@ def find_cuts(arena: Arena, reference: np.ndarray, candidate: np.ndarray) -> Cut
     return Cuts(ids[chosen], renumbered[group[chosen]], first[both])
 
 
-def _uses(arena: Arena) -> np.ndarray:
+def _uses(arena: Arena, outputs: np.ndarray) -> np.ndarray:
     """How often each term is an operand (capped for products of matrices, whose operands are used by a row of results)."""
     op, *columns = arena.columns()
     uses = np.zeros(len(op), np.int32)
     for slot, column in enumerate(columns):
         part = column[_ID_SLOT[slot][op]]
         uses += np.bincount(part[part >= CONST_CAP], minlength=len(op)).astype(np.int32)
-    for record in arena.dots:
+    np.add.at(uses, outputs, 1)
+    for record in reversed(arena.dots):
         _, height, width = record.acc.shape
-        for ids, times in ((record.rows, width), (record.cols, height), (record.acc, 1)):
+        for ids, times in ((record.rows, width), (record.cols, height)):
             np.add.at(uses, ids[ids >= CONST_CAP], min(times, 2))
+        live = uses[record.first : record.first + record.acc.size] > 0  # a product of zeros is emitted and not used
+        acc = record.acc.ravel()[live]
+        np.add.at(uses, acc[acc >= CONST_CAP], 1)
     for nary in arena.naries:
         np.add.at(uses, nary.operands[nary.operands >= CONST_CAP], 1)
     _pass_down(uses, op, columns)
