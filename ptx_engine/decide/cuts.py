@@ -124,6 +124,10 @@ def find_cuts(arena: Arena, reference: np.ndarray, candidate: np.ndarray) -> Cut
     ids = (np.flatnonzero(~_TRANSPARENT[op[CONST_CAP:]]) + CONST_CAP).astype(np.int32)
     uses = _uses(arena, np.concatenate([low[low >= CONST_CAP], inner]))[ids]
     keys = ShapeHash(arena).values[ids]
+    likely = _on_both_sides(keys, ids <= boundary)
+    ids, keys, uses = ids[likely], keys[likely], uses[likely]
+    if not ids.size:
+        return None
     order = np.argsort(keys, kind="stable")
     ids, keys, uses = ids[order], keys[order], uses[order]
     starts = np.flatnonzero(np.concatenate((np.ones(1, bool), keys[1:] != keys[:-1])))
@@ -136,6 +140,15 @@ def find_cuts(arena: Arena, reference: np.ndarray, candidate: np.ndarray) -> Cut
         return None
     renumbered = np.cumsum(both) - 1
     return Cuts(ids[chosen], renumbered[group[chosen]], first[both])
+
+
+def _on_both_sides(keys: np.ndarray, low: np.ndarray) -> np.ndarray:
+    """Positions of keys that both sides may have (by 24 of their bits): sorting only those is what costs."""
+    short = (keys >> np.uint64(40)).astype(np.int64)
+    below, above = np.zeros(1 << 24, bool), np.zeros(1 << 24, bool)
+    below[short[low]] = True
+    above[short[~low]] = True
+    return np.flatnonzero(below[short] & above[short])
 
 
 def _uses(arena: Arena, outputs: np.ndarray) -> np.ndarray:
