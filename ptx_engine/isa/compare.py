@@ -19,18 +19,18 @@ from ptx_engine.isa.decode import Decode, Step
 from ptx_engine.isa.floating import PACKS
 from ptx_engine.isa.group import Group
 from ptx_engine.isa.integer import to_signed
+from ptx_engine.isa.move import pack
 from ptx_engine.isa.registry import instruction
 from ptx_engine.isa.values import (
     FLOATS,
     Part,
     Sym,
     Value,
-    as_parts,
     choose,
-    common_fmts,
     int_fmt,
     predicate_value,
     read_float,
+    together,
     uninitialised,
 )
 from ptx_engine.terms import Arena, Op
@@ -190,7 +190,7 @@ def set_(d: Decode) -> Step:
         if combined is not None:
             results = [combined(R, r) for r in results]
         pieces = [truth(arena, r, true, width, float_name) for r in results]
-        R[dst] = pieces[0] if len(pieces) == 1 else join_halves(pieces)
+        R[dst] = pieces[0] if len(pieces) == 1 else pack(pieces, 16)
 
     return step
 
@@ -202,13 +202,6 @@ def truth(arena: Arena, p: Value, true: int, width: int, float_name: str) -> Val
         part: Part = (FLOATS[float_name], ids) if float_name else (int_fmt(width, -1, 0), arena.neg(ids))
         return Sym((part,))
     return select(arena, p, true, 0, width, "set")
-
-
-def join_halves(pieces: list[Value]) -> Value:
-    """Two 16-bit results as one register."""
-    from ptx_engine.isa.move import pack
-
-    return pack(pieces, 16)
 
 
 def select(arena: Arena, p: Value, a: Value, b: Value, width: int, name: str) -> Value:
@@ -224,10 +217,10 @@ def select(arena: Arena, p: Value, a: Value, b: Value, width: int, name: str) ->
         if isinstance(a, int) and isinstance(b, int) and a == b:
             return a
         raise NotStructuredError(f"{name} by a symbolic condition between concrete bits of unknown type", feature=name)
-    fmts = common_fmts(a, b)
-    x, y = (as_parts(arena, v, fmts) for v in (a, b)) if fmts is not None else (None, None)
-    if fmts is None or x is None or y is None:
+    found = together(arena, (a, b), width)
+    if found is None:
         raise NotStructuredError(f"{name}: the two sides hold different formats", feature=name)
+    fmts, (x, y) = found
     ids = pred_ids(p)
     return Sym(tuple((f, arena.select(ids, u, v)) for f, u, v in zip(fmts, x, y)))
 

@@ -13,6 +13,7 @@ import numpy as np
 from ptx_engine.errors import InternalError
 from ptx_engine.isa.algebra import Function, Mode
 from ptx_engine.isa.algebra_symbolic import nan_integer
+from ptx_engine.isa.concrete_exact import directed, to_odd
 from ptx_engine.isa.concrete_formats import LAYOUTS, canonical, decode, flush, infinity, is_nan, round_bits, sign_bit
 from ptx_engine.isa.concrete_operators import BUILDERS, Kernel, clamp_bits, evaluator
 from ptx_engine.isa.values import INT, UINT, Fmt, Sym, Value, is_partial, split_bits, uninitialised
@@ -232,8 +233,6 @@ def _round_wide(values: np.ndarray, target: Fmt, rnd: str) -> np.ndarray:
     """64-bit integers to a float: the float64 neighbours are found first, since 53 bits do not hold them."""
     nearest = values.astype(np.float64)
     error = _integer_error(values, nearest)
-    from ptx_engine.isa.concrete_exact import directed, to_odd
-
     if target.name == "f64":
         return directed(nearest, error, rnd).view(np.uint64)
     return round_bits(to_odd(nearest, error), target, rnd)

@@ -11,15 +11,17 @@ import numpy as np
 from ptx_engine.errors import ParseError
 from ptx_engine.isa.algebra import Function
 from ptx_engine.isa.algebra_symbolic import constant_integers
-from ptx_engine.isa.bits import integer_term, refused
+from ptx_engine.isa.bits import clamp, integer_term, integer_value, refused
 from ptx_engine.isa.decode import TYPE_BITS, Decode, Step
+from ptx_engine.isa.fields import cut, extended, fields_of, to_value
 from ptx_engine.isa.floating import mode_of
 from ptx_engine.isa.group import Group
 from ptx_engine.isa.integer import to_signed
+from ptx_engine.isa.move import unpack
 from ptx_engine.isa.registry import instruction, refuse
 from ptx_engine.isa.values import BITS, E4M3, E5M2, FLOATS, TF32, Fmt, Sym, Value, int_fmt, narrow, uninitialised
 from ptx_engine.syntax.ast import Reg
-from ptx_engine.terms import Arena, Op
+from ptx_engine.terms import Arena
 
 INT_TYPES = "u8|u16|u32|u64|s8|s16|s32|s64"
 FLOAT_TYPES = "f16|bf16|f32|f64"
@@ -155,22 +157,19 @@ def _resize_symbolic(
     arena: Arena, value: Sym, bits: int, signed: bool, width: int, register: int, to_signed_type: bool, saturate: bool
 ) -> Value:
     """Symbolic integers: read at the source width, wrap (or clamp) to the target's; float parts only keep or drop whole parts."""
-    number = integer_term(arena, value, bits, signed) if value.parts[0][0].kind == "int" else None
+    if not saturate:
+        kept = extended(arena, cut(fields_of(value, bits), 0, min(bits, width)), width, signed)
+        whole = None if kept is None else extended(arena, kept, register, to_signed_type)
+        found = None if whole is None else to_value(arena, whole)
+        if found is None:
+            raise refused("cvt", value)
+        return found
+    number = integer_term(arena, value, bits, signed)
     if number is None:
-        if sum(f.bits for f, _ in value.parts) == bits == width:
-            return value
-        if len(value.parts) > 1 and value.parts[0][0].bits == width == register:  # cvt.u16.u32 of a packed register: its low half
-            return Sym((value.parts[0],))
         raise refused("cvt", value)
     ids, lo, hi = number
     low, high = int_range(width, to_signed_type)
-    if lo < low or hi > high:
-        if saturate:
-            ids = arena.minimum(arena.maximum(ids, arena.rational(low)), arena.rational(high))
-            lo, hi = max(lo, low), min(hi, high)
-        else:
-            ids, lo, hi = arena.emit(Op.WRAP, ids, -width if to_signed_type else width), low, high
-    return Sym(((int_fmt(register, lo, hi), ids),))
+    return integer_value(clamp(arena, (ids, lo, hi), low, high), register)
 
 
 @instruction("cvt", "pack sat to=u16|s16 type=s32", "pack sat to=u2|s2|u4|s4|u8|s8 type=s32 ctype=b32", source=_S + ".pack")
@@ -221,9 +220,7 @@ def _pack_symbolic(arena: Arena, a: Value, b: Value, c: Value, width: int, signe
         parts.append((int_fmt(width, max(low, lo), min(high, hi)), ids))
     room = 32 - 2 * width
     if room:
-        from ptx_engine.isa.move import unpack
-
-        kept = c if not isinstance(c, Sym) and c == 0 else unpack(c, room, 32 // room)[0]
+        kept = c if not isinstance(c, Sym) and c == 0 else unpack(arena, c, room, 32 // room)[0]
         parts.extend(kept.parts if isinstance(kept, Sym) else [(BITS[room], kept)])  # type: ignore[list-item]
     return Sym(tuple(parts))
 

@@ -10,8 +10,9 @@ from __future__ import annotations
 from ptx_engine.errors import NotStructuredError, ParseError
 from ptx_engine.isa.decode import TYPE_BITS, Decode, Step
 from ptx_engine.isa.group import Group
+from ptx_engine.isa.move import zero_parts
 from ptx_engine.isa.registry import instruction
-from ptx_engine.isa.values import BITS, INT, UINT, Part, Sym, Value, int_fmt, wrap_int
+from ptx_engine.isa.values import INT, UINT, Sym, Value, int_fmt, wrap_int
 from ptx_engine.syntax.ast import IntLit, Operand, Reg
 from ptx_engine.terms import Arena
 
@@ -78,15 +79,10 @@ def widen(arena: Arena, value: Value, bits: int, register: int, signed: bool) ->
             return Sym(((int_fmt(register, lo, hi), ids),))
         if signed:
             raise NotStructuredError(f"{fmt.name} data is loaded with sign extension", feature=f"sign extension of {fmt.name}")
-        return Sym((*value.parts, *zeros(register - bits)))
+        return Sym((*value.parts, *zero_parts(register - bits)))
     if isinstance(value, int):
         return value | ((1 << register) - (1 << bits)) if signed and value >> (bits - 1) else value
     return value.view(INT[bits]).astype(INT[register]).view(UINT[register]) if signed else value.astype(UINT[register])
-
-
-def zeros(bits: int) -> tuple[Part, ...]:
-    """Zero bits as parts (24 = 8 + 16)."""
-    return tuple((BITS[width], 0) for width in (8, 16, 32) if bits & width)
 
 
 @instruction("st", f"[!weak] {SPACE} {CACHE} {EVICT} {L2} {HINT} {VEC} {TYPES}", source=_S + "st")

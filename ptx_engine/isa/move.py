@@ -11,12 +11,14 @@ from typing import Union
 import numpy as np
 
 from ptx_engine.errors import NotStructuredError, ParseError
-from ptx_engine.isa.bits import permute_bytes, to_bytes
+from ptx_engine.isa.bits import symbolic_permute
 from ptx_engine.isa.decode import Decode, Step
 from ptx_engine.isa.group import Group
 from ptx_engine.isa.registry import instruction, refuse
+from ptx_engine.isa.reinterpret import pieces_of
 from ptx_engine.isa.values import BITS, UINT, Part, Sym, Value, split_bits, uninitialised
 from ptx_engine.syntax.ast import Vec
+from ptx_engine.terms import Arena
 
 _S = "PTX ISA 9.1, Data Movement and Conversion Instructions: "
 #: generic addresses of a thread's shared and local memory: far above any buffer of a launch
@@ -55,27 +57,24 @@ def pack(values: Sequence[Value], width: int) -> Value:
     return column
 
 
-def unpack(value: Value, width: int, count: int) -> list[Value]:
-    """A register cut into ``count`` registers of ``width`` bits, low first. Raises NotStructuredError if a part is torn."""
+def zero_parts(bits: int) -> tuple[Part, ...]:
+    """Zero bits as parts (24 = 8 + 16)."""
+    return tuple((BITS[width], 0) for width in (8, 16, 32) if bits & width)
+
+
+def unpack(arena: Arena, value: Value, width: int, count: int) -> list[Value]:
+    """A register cut into ``count`` registers of ``width`` bits, low first. Raises NotStructuredError if it cannot be cut there."""
     if value is None:
         raise uninitialised()
     if not isinstance(value, Sym):
         return list(split_bits(value, [width] * count))
-    result: list[Value] = []
-    current: list[Part] = []
-    filled = 0
-    for fmt, ids in value.parts:
-        if fmt.kind == "bits" and filled == 0 and fmt.bits > width:
-            result.extend(split_bits(ids, [width] * (fmt.bits // width)))
-            continue
-        current.append((fmt, ids))
-        filled += fmt.bits
-        if filled > width:
-            raise NotStructuredError(f"{fmt.name} data is torn into {width}-bit pieces", feature=f"unpack of {fmt.name}")
-        if filled == width:
-            result.append(current[0][1] if len(current) == 1 and fmt.kind == "bits" else Sym(tuple(current)))
-            current, filled = [], 0
-    return result
+    if len(value.parts) == count and all(fmt.bits == width and fmt.kind != "piece" for fmt, _ in value.parts):
+        return [ids if fmt.kind == "bits" else Sym(((fmt, ids),)) for fmt, ids in value.parts]
+    pieces = pieces_of(arena, value, [width] * count)
+    if pieces is None:
+        held = "+".join(f.name for f, _ in value.parts)
+        raise NotStructuredError(f"{held} data is torn into {width}-bit pieces", feature=f"unpack of {held}")
+    return pieces
 
 
 @instruction("mov", "type=pred|b16|b32|b64|u16|u32|u64|s16|s32|s64|f32|f64|b128", source=_S + "mov")
@@ -93,11 +92,11 @@ def mov(d: Decode) -> Step:
         return packing
     if isinstance(d.operand(0), Vec):
         targets, source = d.dsts(0), d.src(1)
-        count, width = len(targets), d.bits // len(targets)
+        count, width, arena = len(targets), d.bits // len(targets), d.arena
 
         def unpacking(g: Group) -> None:
             R = g.R
-            for i, piece in zip(targets, unpack(R[source], width, count)):
+            for i, piece in zip(targets, unpack(arena, R[source], width, count)):
                 R[i] = piece
 
         return unpacking
@@ -162,6 +161,7 @@ def prmt(d: Decode) -> Step:
     """Four bytes of {b, a}; in the default mode bit 3 of a selector nibble replicates the byte's sign."""
     d.expect(4)
     dst, a, b, c, name, mode = d.dst(), d.src(1), d.src(2), d.src(3), d.ins.mnemonic, d.mod("mode")
+    arena = d.arena
 
     def step(g: Group) -> None:
         R = g.R
@@ -172,7 +172,7 @@ def prmt(d: Decode) -> Step:
         if isinstance(x, Sym) or isinstance(y, Sym) or x is None or y is None:
             if not isinstance(selector, int):
                 raise NotStructuredError("prmt of symbolic data with a selector that differs between threads", feature="prmt")
-            R[dst] = _permute_symbolic(x, y, choices, name)  # type: ignore[arg-type]
+            R[dst] = symbolic_permute(arena, x, y, choices, name)  # type: ignore[arg-type]
         else:
             R[dst] = permute_concrete(x, y, choices)
 
@@ -203,24 +203,6 @@ def permute_concrete(x: Word, y: Word, choices: Sequence[Word]) -> Word:
         taken = np.where(picked & np.uint64(8), np.where(taken >> np.uint64(7), np.uint64(0xFF), np.uint64(0)), taken)
         total = np.asarray(total | taken << np.uint64(8 * i))
     return total.astype(np.uint32)
-
-
-def _permute_symbolic(x: Value, y: Value, choices: Sequence[int], name: str) -> Value:
-    data = (to_bytes(x, 32) or []) + (to_bytes(y, 32) or [])
-    if len(data) != 8:
-        raise NotStructuredError("prmt on data of less than a byte", feature="prmt")
-    order = list(choices)
-    if any(c & 8 for c in order):
-        picked = [data[c & 7] for c in order]
-        if any(isinstance(byte, tuple) for byte, c in zip(picked, order) if c & 8):
-            raise NotStructuredError("prmt replicates the sign of symbolic data", feature="prmt")
-        data = data + [_sign_byte(byte) if c & 8 else byte for byte, c in zip(picked, order)]  # type: ignore[arg-type]
-        order = [8 + i for i in range(4)]
-    return permute_bytes(data, order, name, 32)
-
-
-def _sign_byte(byte: Word) -> Word:
-    return (0xFF if byte & 0x80 else 0) if isinstance(byte, int) else np.where(byte & np.uint8(0x80), np.uint8(0xFF), np.uint8(0))
 
 
 def require_vec(d: Decode, i: int, count: int) -> None:

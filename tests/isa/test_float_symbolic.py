@@ -208,3 +208,16 @@ def test_copied_signs_of_zero_stand_in_the_ledger() -> None:
     assert any("sign is copied" in line for line in arena.assumptions)
     arena, _ = terms("add.f32 d0, a0, a1;", 2)
     assert not any("sign is copied" in line for line in arena.assumptions)
+
+
+def test_floats_pass_through_integer_conversions() -> None:
+    """bf16 -> f32 as older compilers write it: widen the bits, shift them up; and back: shift down, narrow."""
+    values = [np.linspace(-3, 3, COUNT)]
+    text = ".reg .b32 %w; cvt.u32.u16 %w, a0; shl.b32 %w, %w, 16; mul.f32 %w, %w, %w; cvt.rn.bf16.f32 d0, %w;"
+    arena, ids = terms(text, 1, "bf16")
+    assert np.allclose(evaluate(arena, ids, values), values[0] ** 2)
+    with pytest.raises(NotStructuredError, match="cvt"):
+        terms(text.replace("cvt.u32.u16", "cvt.s32.s16"), 1, "bf16")
+    text = ".reg .b16 %h; cvt.u16.u32 %h, %p; mov.b32 {_, %h}, %p; mov.b16 d0, %h;".replace("%p", "%q")
+    arena, ids = terms(".reg .b32 %q; mov.b32 %q, {a0, a0}; " + text, 1, "f16")
+    assert ids.tolist() == [-1 - i for i in range(COUNT)]
