@@ -1,0 +1,226 @@
+"""Arithmetic with folding: constants with constants exactly, neutral and absorbing elements.
+
+Infinities fold as far as the result is determined (``0 * x = 0``: data are finite reals). A ``fold`` function takes
+ids (an int may be a constant; an array never is) and returns the folded id(s), or None for "emit the operation".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from gmpy2 import mpq
+
+from ptx_engine.terms import constants as k
+from ptx_engine.terms.constants import Const
+from ptx_engine.terms.ops import Op
+from ptx_engine.terms.storage import CONST_CAP, NAN, NEG_INF, ONE, POS_INF, UNDEF, ZERO, Ids, Storage, has_const
+
+Fold = Callable[..., "Ids | None"]
+
+
+class Folding(Storage):
+    """The ring operations, quotients, extrema and absolute values over ids and columns of ids."""
+
+    def folded(self, op: Op, scalar: Fold, operands: tuple[Ids, ...]) -> Ids:
+        """Emit ``op`` over operands, folding lane by lane where an operand is an interned constant."""
+        if all(isinstance(x, int) for x in operands):
+            folded = scalar(*operands) if any(0 <= x < CONST_CAP for x in operands) else None
+            return folded if folded is not None else self.emit_scalar(op, *operands, *(0,) * (3 - len(operands)))  # type: ignore[arg-type]
+        if not any(has_const(x) for x in operands):
+            return self.emit(op, *operands)
+        return self._fold_columns(op, scalar, operands)
+
+    def _fold_columns(self, op: Op, scalar: Fold, operands: tuple[Ids, ...]) -> Ids:
+        """The slow path: lanes are grouped by which constants they hold; each group folds or emits at once.
+
+        A constant lane is described by its id, any other by -1; groups are few, since constants are few.
+        """
+        shape = np.broadcast_shapes(*(np.shape(x) for x in operands))
+        flat = [np.broadcast_to(np.asarray(x, np.int32), shape).ravel() for x in operands]
+        key = np.zeros(flat[0].size, np.int64)
+        for column in flat:
+            key = key * (CONST_CAP + 1) + np.where((column >= 0) & (column < CONST_CAP), column + 1, 0)
+        result = np.empty(flat[0].size, np.int32)
+        plain = np.ones(flat[0].size, bool)
+        for value in np.unique(key):
+            if value == 0:
+                continue
+            chosen = np.flatnonzero(key == value)
+            first = [int(column[chosen[0]]) for column in flat]
+            is_const = [0 <= x < CONST_CAP for x in first]
+            if all(is_const):
+                folded = scalar(*first)
+                if folded is None:
+                    continue
+                result[chosen] = folded
+            else:
+                columns = [x if fixed else column[chosen] for x, fixed, column in zip(first, is_const, flat)]
+                outcome = scalar(*columns)
+                if outcome is None:
+                    continue
+                result[chosen] = outcome
+            plain[chosen] = False
+        if plain.all():
+            result = np.asarray(self.emit(op, *(column for column in flat)))
+        elif plain.any():
+            rest = np.flatnonzero(plain)
+            result[rest] = self.emit(op, *(column[rest] for column in flat))
+        return result.reshape(shape)
+
+    def finite(self, ident: Ids) -> Const | None:
+        """The finite constant behind an interned id, else None."""
+        if isinstance(ident, int) and 0 <= ident < CONST_CAP:
+            const = self.consts[ident]
+            return const if const.special is None else None
+        return None
+
+    def _fold_add(self, a: Ids, b: Ids) -> Ids | None:
+        for x, y in ((a, b), (b, a)):
+            if isinstance(x, int):
+                if x == ZERO:
+                    return y
+                if x in (NAN, UNDEF):
+                    return x
+                if x == POS_INF:
+                    return NAN if isinstance(y, int) and y in (NEG_INF, NAN) else (UNDEF if isinstance(y, int) and y == UNDEF else POS_INF)
+                if x == NEG_INF:
+                    return NAN if isinstance(y, int) and y in (POS_INF, NAN) else (UNDEF if isinstance(y, int) and y == UNDEF else NEG_INF)
+        p, q = self.finite(a), self.finite(b)
+        if p is not None and q is not None and (p.log2e, p.sqrt2, p.pi) == (q.log2e, q.sqrt2, q.pi):
+            total = p.coef + q.coef
+            return self.const(Const(total, p.log2e, p.sqrt2, p.pi) if total else k.ZERO)
+        return None
+
+    def _fold_mul(self, a: Ids, b: Ids) -> Ids | None:
+        for x, y in ((a, b), (b, a)):
+            if isinstance(x, int):
+                if x == ONE:
+                    return y
+                if x in (NAN, UNDEF):
+                    return x
+        for x, y in ((a, b), (b, a)):
+            if isinstance(x, int):
+                if x == ZERO:
+                    return NAN if isinstance(y, int) and y in (POS_INF, NEG_INF) else ZERO
+                if x in (POS_INF, NEG_INF):
+                    if isinstance(y, int) and y in (POS_INF, NEG_INF):
+                        return POS_INF if x == y else NEG_INF
+                    other = self.finite(y)
+                    if other is not None:
+                        return x if other.coef > 0 else (POS_INF if x == NEG_INF else NEG_INF)
+                    return NAN if isinstance(y, int) and y == NAN else None
+        p, q = self.finite(a), self.finite(b)
+        return self.const(k.multiply(p, q)) if p is not None and q is not None else None
+
+    def _fold_neg(self, a: Ids) -> Ids | None:
+        if isinstance(a, int):
+            if a in (POS_INF, NEG_INF):
+                return NEG_INF if a == POS_INF else POS_INF
+            if a in (NAN, UNDEF):
+                return a
+            x = self.finite(a)
+            if x is not None:
+                return self.const(k.multiply(x, Const(mpq(-1))))
+        return None
+
+    def _fold_sub(self, a: Ids, b: Ids) -> Ids | None:
+        if isinstance(b, int) and 0 <= b < CONST_CAP:
+            if b == ZERO:
+                return a
+            negated = self._fold_neg(b)
+            if isinstance(negated, int):
+                return self._fold_add(a, negated)
+        if isinstance(a, int):
+            if a == ZERO:
+                return self.neg(b)
+            if a in (POS_INF, NEG_INF, NAN, UNDEF):
+                return a
+        return None
+
+    def _fold_div(self, a: Ids, b: Ids) -> Ids | None:
+        if isinstance(b, int):
+            if b == ONE or b in (NAN, UNDEF):
+                return a if b == ONE else b
+            if b in (POS_INF, NEG_INF):
+                return NAN if isinstance(a, int) and a in (POS_INF, NEG_INF, NAN) else ZERO
+            if b == ZERO:
+                if isinstance(a, int) and a in (ZERO, NAN):
+                    return NAN
+                x = self.finite(a)
+                return None if x is None else (POS_INF if x.coef > 0 else NEG_INF)
+            y = self.finite(b)
+            if y is not None:
+                return self.mul(a, self.const(k.reciprocal(y)))
+        if isinstance(a, int):
+            if a == ZERO:
+                return ZERO
+            if a in (NAN, UNDEF):
+                return a
+        return None
+
+    def _fold_extreme(self, a: Ids, b: Ids, top: int, bottom: int, pick: Callable[[mpq, mpq], mpq]) -> Ids | None:
+        for x, y in ((a, b), (b, a)):
+            if isinstance(x, int):
+                if x in (bottom, NAN):  # max(-inf, y) = y; PTX and IEEE maxNum return the other operand of a NaN
+                    return y
+                if x == UNDEF:
+                    return UNDEF
+                if x == top:
+                    return top
+        p, q = self.finite(a), self.finite(b)
+        if p is not None and q is not None and p.is_rational and q.is_rational:
+            return self.const(Const(pick(p.coef, q.coef)))
+        if isinstance(a, int) and isinstance(b, int) and a == b:
+            return a
+        return None
+
+    def add(self, a: Ids, b: Ids) -> Ids:
+        return self.folded(Op.ADD, self._fold_add, (a, b))
+
+    def sub(self, a: Ids, b: Ids) -> Ids:
+        return self.folded(Op.SUB, self._fold_sub, (a, b))
+
+    def mul(self, a: Ids, b: Ids) -> Ids:
+        return self.folded(Op.MUL, self._fold_mul, (a, b))
+
+    def div(self, a: Ids, b: Ids) -> Ids:
+        """a / b over the reals; the domain assumption b != 0 is stated by the decider."""
+        return self.folded(Op.DIV, self._fold_div, (a, b))
+
+    def neg(self, a: Ids) -> Ids:
+        return self.folded(Op.NEG, self._fold_neg, (a,))
+
+    def fma(self, a: Ids, b: Ids, c: Ids) -> Ids:
+        return self.folded(Op.FMA, self._fold_fma, (a, b, c))
+
+    def _fold_fma(self, a: Ids, b: Ids, c: Ids) -> Ids | None:
+        product = self._fold_mul(a, b)
+        if product is not None:
+            return self.add(product, c)
+        if isinstance(c, int) and 0 <= c < CONST_CAP:
+            if c == ZERO:
+                return self.mul(a, b)
+            if c in (POS_INF, NEG_INF, NAN, UNDEF):
+                return c
+        return None
+
+    def maximum(self, a: Ids, b: Ids) -> Ids:
+        return self.folded(Op.MAX, lambda x, y: self._fold_extreme(x, y, POS_INF, NEG_INF, max), (a, b))
+
+    def minimum(self, a: Ids, b: Ids) -> Ids:
+        return self.folded(Op.MIN, lambda x, y: self._fold_extreme(x, y, NEG_INF, POS_INF, min), (a, b))
+
+    def abs(self, a: Ids) -> Ids:
+        return self.folded(Op.ABS, self._fold_abs, (a,))
+
+    def _fold_abs(self, a: Ids) -> Ids | None:
+        if isinstance(a, int):
+            if a in (POS_INF, NEG_INF):
+                return POS_INF
+            if a in (NAN, UNDEF):
+                return a
+            x = self.finite(a)
+            if x is not None:
+                return a if x.coef >= 0 else self._fold_neg(a)
+        return None

@@ -1,0 +1,303 @@
+"""Storage of symbolic values: struct of arrays, ids instead of objects, no hash-consing on the hot path.
+
+Id space (int32): negative ids are inputs (``-1 - (base + index)``, implicit: nothing is stored for them);
+``0 <= id < CONST_CAP`` are interned constants, with fixed ids for the special ones; the rest are nodes.
+Operands always have smaller node ids than the node itself, so id order is a topological order.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from dataclasses import dataclass
+from typing import Union
+
+import numpy as np
+from gmpy2 import mpq
+
+from ptx_engine.terms import constants as k
+from ptx_engine.terms.constants import Const, Special
+from ptx_engine.terms.ops import Op
+
+Ids = Union[int, "np.ndarray[tuple[int, ...], np.dtype[np.int32]]"]
+
+CONST_CAP = 1 << 14
+ZERO, ONE, POS_INF, NEG_INF, NAN, UNDEF = 0, 1, 2, 3, 4, 5
+TRUE, FALSE = ONE, ZERO
+_NEUTRAL = {Op.NSUM: ZERO, Op.NMAX: NEG_INF, Op.NMIN: POS_INF}
+MAX_ID = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """A registered input tensor: its ids are ``-1 - (base + index)`` for ``0 <= index < count``."""
+
+    name: str
+    base: int
+    count: int
+    #: "f16", "f32", ... or "s8", "u4", ...: the element format; integer formats give value ranges
+    fmt: str
+
+    def ids(self, index: "int | np.ndarray[tuple[int, ...], np.dtype[np.int64]]") -> Ids:
+        """The ids of elements (flat storage indices)."""
+        if isinstance(index, int):
+            return -1 - (self.base + index)
+        return (-1 - self.base - index).astype(np.int32)
+
+
+@dataclass(frozen=True, slots=True)
+class DotRecord:
+    """G batched products: node ``first + (g*M + m)*N + n`` is ``acc[g,m,n] + sum_k rows[g,m,k] * cols[g,n,k]``."""
+
+    first: int
+    rows: np.ndarray  # int32 (G, M, K)
+    cols: np.ndarray  # int32 (G, N, K)
+    acc: np.ndarray  # int32 (G, M, N)
+
+
+@dataclass(frozen=True, slots=True)
+class NaryRecord:
+    """Node ``first + i`` is sum, max or min over ``operands[i, :]``."""
+
+    first: int
+    operands: np.ndarray  # int32 (n, L)
+
+
+class Storage:
+    """Constants, inputs and nodes of one arena; nothing is simplified here."""
+
+    def __init__(self, capacity: int = 1 << 16, max_terms: int = 1 << 29) -> None:
+        size = CONST_CAP + capacity
+        self._op = np.zeros(size, np.uint8)
+        self._a = np.zeros(size, np.int32)
+        self._b = np.zeros(size, np.int32)
+        self._c = np.zeros(size, np.int32)
+        self._size = CONST_CAP  # next node id, without the pending ones
+        self._pending: list[tuple[int, int, int, int]] = []  # scalar emissions not yet in the arrays
+        self._max_terms = max_terms
+        self.consts: list[Const] = []
+        self._const_ids: dict[Const, int] = {}
+        self._bits_cache: dict[tuple[int, str], int] = {}
+        self.inputs: list[Input] = []
+        self._input_bases: list[int] = []
+        self._input_total = 0
+        self.dots: list[DotRecord] = []
+        self.naries: list[NaryRecord] = []
+        self.opaque_names: list[str] = []
+        #: assumption ledger entries: what this arena's construction leaned on, in order of first use
+        self.assumptions: dict[str, None] = {}
+        #: set by whoever emits: who (an instruction index, a tile op) the next nodes belong to
+        self.origin: object = None
+        self._origins: list[tuple[int, object]] = []
+        #: first ids of the emissions, ascending: nodes of one emission do not depend on each other
+        self.emissions: list[int] = []
+        for const in (k.ZERO, k.ONE):
+            self.const(const)
+        for special in (Special.POS_INF, Special.NEG_INF, Special.NAN, Special.UNDEF):
+            self.const(Const(mpq(0), special=special))
+
+    # --- constants and inputs -------------------------------------------------------------------
+
+    def const(self, value: Const) -> int:
+        """The id of a constant, interned."""
+        found = self._const_ids.get(value)
+        if found is not None:
+            return found
+        index = len(self.consts)
+        self.consts.append(value)
+        if index < CONST_CAP:
+            ident = index
+            self._a[ident] = index
+        else:  # more constants than reserved ids: an ordinary node; folding passes it by
+            ident = self.emit_scalar(Op.CONST, index, 0, 0)
+        self._const_ids[value] = ident
+        return ident
+
+    def rational(self, value: "int | mpq") -> int:
+        """The id of an exact rational."""
+        return self.const(Const(mpq(value)))
+
+    def float_bits(self, bits: int, fmt: str) -> int:
+        """The constant that a bit pattern of a float format means (recognised constants enter the ledger)."""
+        key = (bits, fmt)
+        found = self._bits_cache.get(key)
+        if found is None:
+            value = k.float_from_bits(bits, fmt)
+            const, name = k.from_float(value, k.ulp_of(value, fmt))
+            if name:
+                self.assumptions.setdefault(f"constant recognised: {value!r} is {name}")
+            found = self._bits_cache[key] = self.const(const)
+        return found
+
+    def float_bits_column(self, bits: np.ndarray, fmt: str) -> np.ndarray:
+        """``float_bits`` over an unsigned array, one Python step per distinct pattern."""
+        unique, inverse = np.unique(bits, return_inverse=True)
+        table = np.fromiter((self.float_bits(int(u), fmt) for u in unique), np.int32, len(unique))
+        return table[inverse].reshape(bits.shape)
+
+    def integers(self, values: np.ndarray) -> np.ndarray:
+        """Constants of concrete integers, elementwise."""
+        unique, inverse = np.unique(values, return_inverse=True)
+        table = np.fromiter((self.rational(int(u)) for u in unique), np.int32, len(unique))
+        return table[inverse].reshape(values.shape)
+
+    def add_input(self, name: str, count: int, fmt: str) -> Input:
+        """Register ``count`` input elements; their ids are implicit."""
+        entry = Input(name, self._input_total, count, fmt)
+        if self._input_total + count > MAX_ID:
+            raise OverflowError(f"more than 2^31 input elements with {name}")
+        self._input_total += count
+        self.inputs.append(entry)
+        self._input_bases.append(entry.base)
+        return entry
+
+    def input_of(self, ident: int) -> tuple[Input, int]:
+        """The input tensor and storage index of a negative id."""
+        flat = -1 - ident
+        entry = self.inputs[bisect_right(self._input_bases, flat) - 1]
+        return entry, flat - entry.base
+
+    # --- raw storage ----------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return self._size + len(self._pending)
+
+    def columns(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Operator codes and operands of all ids ``0 .. len-1`` (views; valid until the next emission)."""
+        self._flush()
+        n = self._size
+        return self._op[:n], self._a[:n], self._b[:n], self._c[:n]
+
+    def node(self, ident: int) -> tuple[Op, int, int, int]:
+        """Operator and operands of one non-negative id."""
+        self._flush()
+        return Op(int(self._op[ident])), int(self._a[ident]), int(self._b[ident]), int(self._c[ident])
+
+    def origin_of(self, ident: int) -> object:
+        """Who emitted a node (what ``origin`` was set to)."""
+        i = bisect_right(self._origins, ident, key=lambda row: row[0])
+        return self._origins[i - 1][1] if i else None
+
+    def dot_operands(self, ident: int) -> tuple[np.ndarray, np.ndarray, int]:
+        """Rows, columns (K ids each) and accumulator id of one DOT node."""
+        record = self.dots[int(self.columns()[1][ident])]
+        _, m_count, n_count = record.acc.shape
+        g, rest = divmod(ident - record.first, m_count * n_count)
+        m, n = divmod(rest, n_count)
+        return record.rows[g, m], record.cols[g, n], int(record.acc[g, m, n])
+
+    def nary_operands(self, ident: int) -> np.ndarray:
+        """The operand ids of one NSUM, NMAX or NMIN node."""
+        record = self.naries[int(self.columns()[1][ident])]
+        operands: np.ndarray = record.operands[ident - record.first]
+        return operands
+
+    def _reserve(self, count: int) -> None:
+        need = self._size + count
+        if need - CONST_CAP > self._max_terms or need > MAX_ID:
+            raise MemoryError(f"more than {self._max_terms} terms")
+        if need > len(self._op):
+            size = max(need, 2 * len(self._op))
+            for name in ("_op", "_a", "_b", "_c"):
+                old = getattr(self, name)
+                grown = np.empty(size, old.dtype)
+                grown[: self._size] = old[: self._size]
+                setattr(self, name, grown)
+
+    def _flush(self) -> None:
+        if self._pending:
+            rows = np.array(self._pending, np.int64)
+            self._pending.clear()
+            count = len(rows)
+            self._reserve(count)
+            span = slice(self._size, self._size + count)
+            self._op[span], self._a[span], self._b[span], self._c[span] = rows.T
+            self.emissions.extend(range(self._size, self._size + count))
+            self._size += count
+
+    def emit_scalar(self, op: int, a: int, b: int, c: int) -> int:
+        ident = self._size + len(self._pending)
+        if not self._origins or self._origins[-1][1] is not self.origin:
+            self._origins.append((ident, self.origin))
+        self._pending.append((op, a, b, c))
+        if len(self._pending) >= 1 << 16:
+            self._flush()
+        return ident
+
+    def _emit_column(self, op: int, count: int, a: Ids, b: Ids = 0, c: Ids = 0) -> np.ndarray:
+        if self._pending:
+            self._flush()
+        first = self._size
+        stop = first + count
+        if stop > len(self._op) or stop - CONST_CAP > self._max_terms:
+            self._reserve(count)
+        if not self._origins or self._origins[-1][1] is not self.origin:
+            self._origins.append((first, self.origin))
+        self.emissions.append(first)
+        self._op[first:stop] = op
+        self._a[first:stop] = a
+        self._b[first:stop] = b
+        self._c[first:stop] = c
+        self._size = stop
+        return np.arange(first, stop, dtype=np.int32)
+
+    def emit(self, op: Op, a: Ids, b: Ids = 0, c: Ids = 0) -> Ids:
+        """Emit without folding. Operands broadcast to the largest shape; plain slots hold plain ints."""
+        if isinstance(a, int) and isinstance(b, int) and isinstance(c, int):
+            return self.emit_scalar(op, a, b, c)
+        shape = _common_shape(a, b, c)
+        if len(shape) == 1:
+            return self._emit_column(op, shape[0], a, b, c)
+        flat = tuple(x if isinstance(x, int) else (x if x.shape == shape else np.broadcast_to(x, shape)).ravel() for x in (a, b, c))
+        return self._emit_column(op, math.prod(shape), *flat).reshape(shape)
+
+    # --- records --------------------------------------------------------------------------------
+
+    def dot(self, rows: np.ndarray, cols: np.ndarray, acc: np.ndarray) -> np.ndarray:
+        """Batched products (int32 ids): rows (G,M,K), cols (G,N,K), acc (G,M,N) -> ids (G,M,N)."""
+        self._flush()
+        record = DotRecord(self._size, rows, cols, acc)
+        self.dots.append(record)
+        ids = self._emit_column(Op.DOT, acc.size, len(self.dots) - 1).reshape(acc.shape)
+        if has_const(rows) or has_const(cols):  # products that are zero throughout leave the accumulator as it was
+            empty = (rows == ZERO).all(axis=2)[:, :, None] | (cols == ZERO).all(axis=2)[:, None, :]
+            if empty.any():
+                return np.where(empty, acc, ids)
+        return ids
+
+    def nary(self, op: Op, operands: np.ndarray) -> np.ndarray:
+        """``op`` (NSUM, NMAX, NMIN) over the last axis: ids (..., L) -> ids (...)."""
+        shape = operands.shape[:-1]
+        flat = np.ascontiguousarray(operands.reshape(-1, operands.shape[-1]))
+        neutral = _NEUTRAL[op]
+        empty = (flat[:, 0] == neutral) & (flat == neutral).all(axis=1)
+        if not empty.any():
+            return self._nary(op, flat).reshape(shape)
+        result = np.full(len(flat), neutral, np.int32)
+        if not empty.all():
+            result[~empty] = self._nary(op, flat[~empty])
+        return result.reshape(shape)
+
+    def _nary(self, op: Op, flat: np.ndarray) -> np.ndarray:
+        self._flush()
+        self.naries.append(NaryRecord(self._size, flat))
+        return self._emit_column(op, len(flat), len(self.naries) - 1)
+
+
+def _common_shape(a: Ids, b: Ids, c: Ids) -> tuple[int, ...]:
+    """The shape that operands broadcast to; the common case is arrays of one shape."""
+    shape: tuple[int, ...] | None = None
+    for x in (a, b, c):
+        if not isinstance(x, int):
+            if shape is None:
+                shape = x.shape
+            elif x.shape != shape:
+                return np.broadcast_shapes(np.shape(a), np.shape(b), np.shape(c))
+    return shape if shape is not None else ()
+
+
+def has_const(ids: Ids) -> bool:
+    """Whether a column holds an interned constant: as unsigned numbers these are the smallest ids."""
+    if isinstance(ids, int):
+        return 0 <= ids < CONST_CAP
+    return ids.size > 0 and bool(np.minimum.reduce(ids.view(np.uint32), axis=None) < CONST_CAP)
