@@ -11,11 +11,11 @@ from __future__ import annotations
 from gmpy2 import mpq
 
 from ptx_engine.decide.budget import Meter
+from ptx_engine.decide.normal_ring import Coef
 from ptx_engine.decide.walk import CONSTANTS, INPUT, Template
 from ptx_engine.terms.arena import Arena
 from ptx_engine.terms.ops import TABLE, Op
 
-Coef = "int | mpq"
 #: atoms 0..2 are the symbolic constants: their powers may cancel, since they are not zero
 LOG2E, PI, SQRT2 = 0, 1, 2
 _ADDITIVE = frozenset({Op.ADD, Op.SUB, Op.NEG, Op.FMA, Op.DOT, Op.NSUM})

@@ -8,12 +8,14 @@ integers mod 2^64 in the order of emission: sums and products exactly, maxima as
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
 from ptx_engine.terms.arena import CONST_CAP, NEG_INF, POS_INF, Arena
 from ptx_engine.terms.constants import Const
 from ptx_engine.terms.ops import TABLE, Op
 
 U64 = np.uint64
+Words = npt.NDArray[np.uint64]
 _GOLDEN = U64(0x9E3779B97F4A7C15)
 _MASK = (1 << 64) - 1
 #: what stands for 1/2 in values of constants, and for the symbolic constants
@@ -21,7 +23,7 @@ _HALF, _LOG2E, _SQRT2, _PI = 0xA24BAED4963EE407, 0x9FB21C651E98DF25, 0xD6E8FEB86
 _EXTREMES = frozenset({Op.MAX, Op.MIN, Op.NMAX, Op.NMIN})
 
 
-def mix(x: np.ndarray) -> np.ndarray:
+def mix(x: Words) -> Words:
     """A 64-bit finaliser (the constants are those of SplitMix64)."""
     x = (x ^ (x >> U64(30))) * U64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> U64(27))) * U64(0x94D049BB133111EB)
@@ -62,14 +64,14 @@ class ShapeHash:
             for first, stop in zip(starts, [*starts[1:], len(self.op)]):
                 self._emission(Op(int(self.op[first])), first, stop)
 
-    def of(self, ids: np.ndarray) -> np.ndarray:
+    def of(self, ids: np.ndarray) -> Words:
         """Values of ids of any shape."""
-        found = self.values[np.maximum(ids, 0)]
+        found: Words = self.values[np.maximum(ids, 0)]
         if ids.size and int(ids.min()) < 0:
             return np.where(ids < 0, mix(ids.astype(np.int64).view(U64) * _GOLDEN), found)
         return found
 
-    def _tops(self, ids: np.ndarray) -> np.ndarray:
+    def _tops(self, ids: np.ndarray) -> Words:
         """What a maximum takes of its operands: the top of a nested one, else the mixed value."""
         tops = self.top[np.maximum(ids, 0)]
         return np.where((ids >= 0) & (tops != 0), tops, mix(self.of(ids)) | U64(1))
@@ -100,7 +102,7 @@ class ShapeHash:
         self.top[span] = tops
         self.values[span] = mix(tops + U64(7 if largest else 11))
 
-    def _plain(self, op: Op, span: slice) -> np.ndarray:
+    def _plain(self, op: Op, span: slice) -> Words:
         if op is Op.NEG:
             return U64(0) - self.of(self.a[span])
         row = TABLE[op]

@@ -124,7 +124,7 @@ class Walker:
 
     def _mixed(self, part: int, ids: np.ndarray, mixed: np.ndarray) -> np.ndarray:
         """The columns of inputs and constants that become variables (masked-out probabilities are zero in some rows)."""
-        varying = mixed & self._may_vary(ids)
+        varying: np.ndarray = mixed & self._may_vary(ids)
         self._generalised |= bool(varying.any())
         return varying
 
