@@ -17,7 +17,10 @@ REGISTERS = ".reg .pred %p<20>;\n.reg .b16 %h<20>;\n.reg .b32 %r<60>;\n.reg .b32
 def module(body: str, params: Sequence[str] = ("u64 out",), shared: str = "", directives: str = "") -> str:
     """A module with one entry ``k``; ``params`` are ``"u64 name"``; ``shared`` declares shared memory at module level."""
     declared = ", ".join(f".param .{p.split()[0]} {p.split()[1]}" for p in params)
-    return f".version 8.4\n.target sm_80\n.address_size 64\n{shared}\n.visible .entry k({declared})\n{directives}\n{{\n{REGISTERS}{body}\nret;\n}}\n"
+    return (
+        f".version 8.4\n.target sm_80\n.address_size 64\n{shared}\n.visible .entry k({declared})\n"
+        f"{directives}\n{{\n{REGISTERS}{body}\nret;\n}}\n"
+    )
 
 
 def ints(name: str, contents: Sequence[int] | np.ndarray, role: Role = Role.IN) -> TensorArg:
@@ -67,4 +70,7 @@ def scalar(name: str, value: int, dtype: str = "s32") -> ScalarArg:
 
 
 #: each thread's own address of a 4-byte element in %d1
-OWN = "ld.param.u64 %d0, [out];\nmov.u32 %r0, %tid.x;\nmov.u32 %r50, %ctaid.x;\nmov.u32 %r51, %ntid.x;\nmad.lo.s32 %r52, %r50, %r51, %r0;\nmad.wide.s32 %d1, %r52, 4, %d0;\n"
+OWN = (
+    "ld.param.u64 %d0, [out];\nmov.u32 %r0, %tid.x;\nmov.u32 %r50, %ctaid.x;\nmov.u32 %r51, %ntid.x;\n"
+    "mad.lo.s32 %r52, %r50, %r51, %r0;\nmad.wide.s32 %d1, %r52, 4, %d0;\n"
+)

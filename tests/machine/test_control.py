@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from machine_kernels import OWN, column, ints, kinds, module, out, run, scalar
 
 from ptx_engine.errors import BudgetError, LaunchError, NotStructuredError, UnsupportedError
 from ptx_engine.launch import Role, ScalarArg, TensorArg
 from ptx_engine.machine import Budget
-from machine_kernels import OWN, column, ints, kinds, module, out, run, scalar
 
 
 def test_thread_dependent_loop_counts_differ_and_groups_merge() -> None:
@@ -60,8 +60,10 @@ def test_ctas_in_batches_give_the_same_as_together() -> None:
 
 def test_three_dimensional_thread_numbers() -> None:
     body = (
-        "ld.param.u64 %d0, [out];\nmov.u32 %r1, %tid.x;\nmov.u32 %r2, %tid.y;\nmov.u32 %r3, %tid.z;\nmov.u32 %r4, %ntid.x;\nmov.u32 %r5, %ntid.y;\n"
-        "mad.lo.s32 %r6, %r3, %r5, %r2;\nmad.lo.s32 %r6, %r6, %r4, %r1;\nmad.wide.s32 %d1, %r6, 4, %d0;\nmov.u32 %r7, %laneid;\nst.global.u32 [%d1], %r7;"
+        "ld.param.u64 %d0, [out];\nmov.u32 %r1, %tid.x;\nmov.u32 %r2, %tid.y;\nmov.u32 %r3, %tid.z;\n"
+        "mov.u32 %r4, %ntid.x;\nmov.u32 %r5, %ntid.y;\n"
+        "mad.lo.s32 %r6, %r3, %r5, %r2;\nmad.lo.s32 %r6, %r6, %r4, %r1;\nmad.wide.s32 %d1, %r6, 4, %d0;\n"
+        "mov.u32 %r7, %laneid;\nst.global.u32 [%d1], %r7;"
     )
     execution, arena = run(module(body), [out(64)], block3=(4, 8, 2))
     assert column(execution, arena) == [t % 32 for t in range(64)]
@@ -115,7 +117,10 @@ def test_barrier_reduction(reduce: str, expected: int) -> None:
 
 
 def test_branch_on_symbolic_data_is_refused_with_its_line() -> None:
-    body = OWN + "ld.param.u64 %d5, [x];\nld.global.f32 %f1, [%d5];\nsetp.gt.f32 %p1, %f1, 0f00000000;\n@%p1 bra E;\nst.global.u32 [%d1], %r0;\nE:"
+    body = (
+        OWN
+        + "ld.param.u64 %d5, [x];\nld.global.f32 %f1, [%d5];\nsetp.gt.f32 %p1, %f1, 0f00000000;\n@%p1 bra E;\nst.global.u32 [%d1], %r0;\nE:"
+    )
     text = module(body, ("u64 out", "u64 x"))
     with pytest.raises(NotStructuredError) as caught:
         run(text, [out(32), TensorArg("x", "f32", (4,), Role.IN)])
@@ -124,7 +129,10 @@ def test_branch_on_symbolic_data_is_refused_with_its_line() -> None:
 
 
 def test_index_from_a_symbolic_integer_is_refused_and_from_contents_is_not() -> None:
-    body = OWN + "ld.param.u64 %d5, [x];\nmad.wide.s32 %d6, %r0, 4, %d5;\nld.global.u32 %r1, [%d6];\nmad.wide.s32 %d7, %r1, 4, %d0;\nst.global.u32 [%d7], %r0;"
+    body = (
+        OWN + "ld.param.u64 %d5, [x];\nmad.wide.s32 %d6, %r0, 4, %d5;\nld.global.u32 %r1, [%d6];\n"
+        "mad.wide.s32 %d7, %r1, 4, %d0;\nst.global.u32 [%d7], %r0;"
+    )
     text = module(body, ("u64 out", "u64 x"))
     with pytest.raises(NotStructuredError):
         run(text, [out(32), TensorArg("x", "s32", (32,), Role.IN)])
@@ -175,7 +183,8 @@ def test_register_written_under_a_predicate_is_read_by_its_writers_only() -> Non
 
 def test_register_written_on_one_path_is_unwritten_on_the_other() -> None:
     body = OWN + (
-        "setp.lt.u32 %p1, %r0, 10;\n@!%p1 bra JOIN;\nadd.s32 %r9, %r0, 7;\nJOIN:\n{guard}\nadd.s32 %r10, %r9, 1;\nst.global.u32 [%d1], %r10;"
+        "setp.lt.u32 %p1, %r0, 10;\n@!%p1 bra JOIN;\nadd.s32 %r9, %r0, 7;\nJOIN:\n{guard}\n"
+        "add.s32 %r10, %r9, 1;\nst.global.u32 [%d1], %r10;"
     )
     execution, arena = run(module(body.format(guard="@!%p1 exit;")), [out(32)])
     assert column(execution, arena) == [t + 8 for t in range(10)]

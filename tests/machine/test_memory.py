@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from machine_kernels import OWN, column, ints, kinds, module, out, run
 
 from ptx_engine.errors import NotStructuredError
 from ptx_engine.launch import Role, ScalarArg, TensorArg
 from ptx_engine.terms import Op
-from machine_kernels import OWN, column, ints, kinds, module, out, run
 
 SHARED = ".extern .shared .align 16 .b8 dyn[];"
 
@@ -53,7 +53,10 @@ def test_reading_an_output_that_has_no_contents() -> None:
 
 
 def test_uninitialised_shared_memory() -> None:
-    body = OWN + "mov.u32 %r1, dyn;\nshl.b32 %r2, %r0, 2;\nadd.s32 %r1, %r1, %r2;\n{store}\nld.shared.u32 %r3, [%r1];\nst.global.u32 [%d1], %r3;"
+    body = (
+        OWN
+        + "mov.u32 %r1, dyn;\nshl.b32 %r2, %r0, 2;\nadd.s32 %r1, %r1, %r2;\n{store}\nld.shared.u32 %r3, [%r1];\nst.global.u32 [%d1], %r3;"
+    )
     execution, _ = run(module(body.format(store=""), shared=SHARED), [out(32)], shared=128)
     assert kinds(execution) == ["uninitialised"]
     execution, arena = run(module(body.format(store="st.shared.u32 [%r1], %r0;"), shared=SHARED), [out(32)], shared=128)
@@ -68,7 +71,8 @@ def test_shared_window_is_checked() -> None:
 
 def test_halves_move_as_parts_of_words() -> None:
     body = (
-        "ld.param.u64 %d0, [out];\nld.param.u64 %d2, [x];\nmov.u32 %r0, %tid.x;\nmad.wide.s32 %d3, %r0, 4, %d2;\nmad.wide.s32 %d1, %r0, 4, %d0;\n"
+        "ld.param.u64 %d0, [out];\nld.param.u64 %d2, [x];\nmov.u32 %r0, %tid.x;\n"
+        "mad.wide.s32 %d3, %r0, 4, %d2;\nmad.wide.s32 %d1, %r0, 4, %d0;\n"
         "ld.global.b32 %r1, [%d3];\nmov.b32 {%h1, %h2}, %r1;\nmov.b32 %r2, {%h2, %h1};\nst.global.b32 [%d1], %r2;"
     )
     args = [TensorArg("out", "f16", (64,), Role.OUT), TensorArg("x", "f16", (64,), Role.IN)]
@@ -87,13 +91,18 @@ def test_a_torn_half_is_refused() -> None:
 
 
 def test_load_after_store_sees_the_stored_value() -> None:
-    body = OWN + "cvt.rn.f32.s32 %f1, %r0;\nst.global.f32 [%d1], %f1;\nld.global.f32 %f2, [%d1];\nadd.f32 %f3, %f2, 0f3F800000;\nst.global.f32 [%d1], %f3;"
+    body = (
+        OWN + "cvt.rn.f32.s32 %f1, %r0;\nst.global.f32 [%d1], %f1;\nld.global.f32 %f2, [%d1];\n"
+        "add.f32 %f3, %f2, 0f3F800000;\nst.global.f32 [%d1], %f3;"
+    )
     execution, arena = run(module(body), [out(32, "f32")])
     assert column(execution, arena) == [t + 1 for t in range(32)]
 
 
 def test_two_ctas_writing_one_element_race() -> None:
-    body = "ld.param.u64 %d0, [out];\nmov.u32 %r0, %tid.x;\nmad.wide.s32 %d1, %r0, 4, %d0;\nmov.u32 %r1, %ctaid.x;\nst.global.u32 [%d1], %r1;"
+    body = (
+        "ld.param.u64 %d0, [out];\nmov.u32 %r0, %tid.x;\nmad.wide.s32 %d1, %r0, 4, %d0;\nmov.u32 %r1, %ctaid.x;\nst.global.u32 [%d1], %r1;"
+    )
     execution, _ = run(module(body), [out(32)], grid=2)
     assert kinds(execution) == ["data race"]
     execution, _ = run(module(body.replace("%ctaid.x", "%nctaid.x")), [out(32)], grid=2)
@@ -101,9 +110,11 @@ def test_two_ctas_writing_one_element_race() -> None:
 
 
 ASYNC = (
-    "ld.param.u64 %d0, [out];\nld.param.u64 %d2, [x];\nmov.u32 %r0, %tid.x;\nmad.wide.s32 %d3, %r0, 16, %d2;\nmad.wide.s32 %d1, %r0, 16, %d0;\n"
+    "ld.param.u64 %d0, [out];\nld.param.u64 %d2, [x];\nmov.u32 %r0, %tid.x;\nmad.wide.s32 %d3, %r0, 16, %d2;\n"
+    "mad.wide.s32 %d1, %r0, 16, %d0;\n"
     "mov.u32 %r1, dyn;\nshl.b32 %r2, %r0, 4;\nadd.s32 %r1, %r1, %r2;\n"
-    "setp.lt.u32 %p1, %r0, 20;\nselp.b32 %r3, 16, 0, %p1;\ncp.async.cg.shared.global [%r1], [%d3], 16, %r3;\ncp.async.commit_group;\n{wait}\n"
+    "setp.lt.u32 %p1, %r0, 20;\nselp.b32 %r3, 16, 0, %p1;\ncp.async.cg.shared.global [%r1], [%d3], 16, %r3;\n"
+    "cp.async.commit_group;\n{wait}\n"
     "ld.shared.v4.b32 {{%r4, %r5, %r6, %r7}}, [%r1];\nst.global.v4.b32 [%d1], {{%r4, %r5, %r6, %r7}};"
 )
 
@@ -133,7 +144,10 @@ def test_symbolic_scalar_reaches_the_output() -> None:
 
 
 def test_contents_of_an_integer_tensor_are_exact() -> None:
-    body = OWN + "ld.param.u64 %d5, [x];\nmad.wide.s32 %d6, %r0, 4, %d5;\nld.global.u32 %r1, [%d6];\nmul.lo.s32 %r2, %r1, %r1;\nst.global.u32 [%d1], %r2;"
+    body = (
+        OWN + "ld.param.u64 %d5, [x];\nmad.wide.s32 %d6, %r0, 4, %d5;\nld.global.u32 %r1, [%d6];\n"
+        "mul.lo.s32 %r2, %r1, %r1;\nst.global.u32 [%d1], %r2;"
+    )
     numbers = np.array([-5, 2**30, 7, 46341] * 8, np.int32)
     execution, arena = run(module(body, ("u64 out", "u64 x")), [out(32), ints("x", numbers)])
     with np.errstate(over="ignore"):
