@@ -22,7 +22,7 @@ SMALL = 4096
 
 
 class _Mapped:
-    """Records with their operands mapped through the cuts, made on first use."""
+    """Records with their operands mapped, made on first use."""
 
     def __init__(self, view: "CutView", records: list) -> None:
         self._view, self._records = view, records
@@ -36,10 +36,10 @@ class _Mapped:
 
 
 class CutView:
-    """An arena as the walker sees it: operands that are cut are input-like leaves, ids beyond all inputs."""
+    """An arena as the walker sees it: operands are mapped, to equal terms or to input-like leaves (ids beyond all inputs)."""
 
-    def __init__(self, arena: Arena, leaf_of: np.ndarray) -> None:
-        self.arena, self.leaf_of = arena, leaf_of
+    def __init__(self, arena: Arena, image: np.ndarray) -> None:
+        self.arena, self.image = arena, image
         self.consts: list[Const] = arena.consts
         self.inputs: list[Input] = arena.inputs
         op, *columns = arena.columns()
@@ -55,7 +55,7 @@ class CutView:
         return self.arena.node(ident)
 
     def _map(self, ids: np.ndarray) -> np.ndarray:
-        return np.where(ids >= 0, self.leaf_of[np.maximum(ids, 0)], ids)
+        return np.where(ids >= 0, self.image[np.maximum(ids, 0)], ids)
 
     def _mapped_slot(self, op: np.ndarray, column: np.ndarray, slot: int) -> np.ndarray:
         return np.where(_ID_SLOT[slot][op], self._map(column), column)
@@ -73,6 +73,11 @@ for _op, _row in TABLE.items():
         _ID_SLOT[_slot, _op] = _slot < _row.arity and _name not in _row.plain
 
 
+#: operators whose nodes may be twins (no records, no constants), and those whose first two operands may be swapped
+_PAIRED, _COMMUTES = np.zeros(256, bool), np.zeros(256, bool)
+_PAIRED[[o for o, row in TABLE.items() if not row.record and o is not Op.CONST]] = True
+_COMMUTES[[o for o, row in TABLE.items() if row.commutative and row.arity == 2] + [Op.FMA]] = True
+
 #: never cut: canonical forms see through products and differences at no cost, and compilers contract them into their users
 _TRANSPARENT = np.zeros(256, bool)
 _TRANSPARENT[[Op.CONST, Op.MUL, Op.SUB, Op.NEG]] = True
@@ -81,11 +86,12 @@ _TRANSPARENT[[Op.CONST, Op.MUL, Op.SUB, Op.NEG]] = True
 @dataclass
 class Cuts:
     """``group[i]`` numbers the cut that ``members[i]`` belongs to; ``representative[g]`` is the term the others are proved
-    equal to. Members are ascending ids."""
+    equal to. Members are ascending ids, one of each set of twins; ``twin`` maps every id to the first of its twins."""
 
     members: np.ndarray
     group: np.ndarray
     representative: np.ndarray
+    twin: np.ndarray
 
     def obligations(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Pairs of ids to be proved equal (representative, member), and the group of each.
@@ -96,10 +102,14 @@ class Cuts:
         open_ = partner != self.members
         return partner[open_], self.members[open_], self.group[open_]
 
+    def twin_of(self, ids: np.ndarray) -> np.ndarray:
+        """Ids by their first twins."""
+        return np.where(ids >= 0, self.twin[np.maximum(ids, 0)], ids)
+
     def without(self, groups: np.ndarray) -> "Cuts":
         """The cuts that are left when some groups are taken away."""
         keep = ~np.isin(self.group, groups)
-        return Cuts(self.members[keep], self.group[keep], self.representative)
+        return Cuts(self.members[keep], self.group[keep], self.representative, self.twin)
 
     def leaves(self, arena: Arena, group: np.ndarray) -> np.ndarray:
         """The leaf ids of groups: input-like ids beyond all inputs."""
@@ -107,10 +117,10 @@ class Cuts:
         return (-1 - beyond - group.astype(np.int64)).astype(np.int32)
 
     def view(self, arena: Arena) -> CutView:
-        """The arena with these cuts as leaves."""
-        leaf_of = np.arange(len(arena), dtype=np.int32)
-        leaf_of[self.members] = self.leaves(arena, self.group)
-        return CutView(arena, leaf_of)
+        """The arena with twins as one term and these cuts as leaves."""
+        image = np.arange(len(arena), dtype=np.int32)
+        image[self.members] = self.leaves(arena, self.group)
+        return CutView(arena, image[self.twin])
 
 
 def find_cuts(arena: Arena, reference: np.ndarray, candidate: np.ndarray) -> Cuts | None:
@@ -120,10 +130,14 @@ def find_cuts(arena: Arena, reference: np.ndarray, candidate: np.ndarray) -> Cut
     inner = high[high >= CONST_CAP]
     if boundary < CONST_CAP or not inner.size or int(inner.min()) <= boundary or len(arena) - CONST_CAP < SMALL:
         return None
+    values = ShapeHash(arena).values
+    twin = find_twins(arena, values)
     op, *_ = arena.columns()
-    ids = (np.flatnonzero(~_TRANSPARENT[op[CONST_CAP:]]) + CONST_CAP).astype(np.int32)
-    uses = _uses(arena, np.concatenate([low[low >= CONST_CAP], inner]))[ids]
-    keys = ShapeHash(arena).values[ids]
+    ids = np.flatnonzero(~_TRANSPARENT[op[CONST_CAP:]]) + CONST_CAP
+    ids = ids[twin[ids] == ids].astype(np.int32)
+    uses = _uses(arena, np.concatenate([low[low >= CONST_CAP], inner]))
+    np.add.at(uses, twin, np.where(twin != np.arange(len(twin)), uses, 0))
+    uses, keys = uses[ids], values[ids]
     likely = _on_both_sides(keys, ids <= boundary)
     ids, keys, uses = ids[likely], keys[likely], uses[likely]
     if not ids.size:
@@ -139,13 +153,60 @@ def find_cuts(arena: Arena, reference: np.ndarray, candidate: np.ndarray) -> Cut
     if not chosen.any():
         return None
     renumbered = np.cumsum(both) - 1
-    return Cuts(ids[chosen], renumbered[group[chosen]], first[both])
+    return Cuts(ids[chosen], renumbered[group[chosen]], first[both], twin)
+
+
+#: rounds in which unequal candidates are taken back before twins are given up
+_TWIN_ROUNDS = 24
+
+
+def find_twins(arena: Arena, keys: np.ndarray) -> np.ndarray:
+    """For every id the first id of an equal term: one operator over equal operands, in any order where it commutes.
+
+    Lanes of a butterfly compute x + y and y + x. Candidates have equal keys; each is checked against its operands' twins,
+    and all checks together are a proof by induction over ids.
+    """
+    op, a, b, c = arena.columns()
+    twin = np.arange(len(op), dtype=np.int32)
+    ids = np.flatnonzero(_PAIRED[op[CONST_CAP:]]) + CONST_CAP
+    order = ids[np.argsort(keys[ids], kind="stable")]
+    if not len(order):
+        return twin
+    fresh = np.concatenate((np.ones(1, bool), (keys[order[1:]] != keys[order[:-1]]) | (op[order[1:]] != op[order[:-1]])))
+    first = order[np.maximum.accumulate(np.where(fresh, np.arange(len(order)), 0))]
+    rest = np.flatnonzero(~fresh)
+    x, r = order[rest], first[rest]
+    for _ in range(_TWIN_ROUNDS):
+        twin[x] = r
+        good = _alike(op, (a, b, c), twin, x, r)
+        if good.all():
+            return twin
+        twin[x[~good]] = x[~good]
+        x, r = x[good], r[good]
+    return np.arange(len(op), dtype=np.int32)
+
+
+def _alike(op: np.ndarray, columns: tuple[np.ndarray, ...], twin: np.ndarray, x: np.ndarray, r: np.ndarray) -> np.ndarray:
+    """Whether nodes have equal operands, as twins."""
+
+    def operands(nodes: np.ndarray) -> list[np.ndarray]:
+        found = []
+        for slot, column in enumerate(columns):
+            ids = column[nodes]
+            found.append(np.where(_ID_SLOT[slot][op[nodes]] & (ids >= 0), twin[np.maximum(ids, 0)], ids))
+        return found
+
+    (p, q, s), (u, v, w) = operands(x), operands(r)
+    straight = (p == u) & (q == v)
+    crossed = (p == v) & (q == u) & _COMMUTES[op[x]]
+    return np.asarray((straight | crossed) & (s == w))
 
 
 def _on_both_sides(keys: np.ndarray, low: np.ndarray) -> np.ndarray:
-    """Positions of keys that both sides may have (by 24 of their bits): sorting only those is what costs."""
-    short = (keys >> np.uint64(40)).astype(np.int64)
-    below, above = np.zeros(1 << 24, bool), np.zeros(1 << 24, bool)
+    """Positions of keys that both sides may have (by some of their bits): sorting only those is what costs."""
+    bits = min(24, len(keys).bit_length() + 3)
+    short = (keys >> np.uint64(64 - bits)).astype(np.int64)
+    below, above = np.zeros(1 << bits, bool), np.zeros(1 << bits, bool)
     below[short[low]] = True
     above[short[~low]] = True
     return np.flatnonzero(below[short] & above[short])

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ptx_engine.decide.budget import Meter, Undecided
-from ptx_engine.decide.normal_cases import equal_by_cases
 from ptx_engine.decide.canonical import Canonical
+from ptx_engine.decide.normal_cases import equal_by_cases
 from ptx_engine.decide.normal_difference import Difference, Former, NormalForm, decidable, reachable
 from ptx_engine.decide.normal_forms import Forms
 from ptx_engine.decide.normal_ring import UNDECIDED_KINDS, Poly, Sign
@@ -132,8 +132,9 @@ def _leaves(arena: Arena, template: Template) -> dict[int, Leaf]:
         low, high = template.columns.bounds(nodes)
         end = -1 - max((entry.base + entry.count for entry in arena.inputs), default=0)
         first, last = (np.searchsorted(bases, -1 - ids, side="right") - 1 for ids in (high, low))
-        for node, i, j, lowest in zip(nodes, first.tolist(), last.tolist(), low.tolist()):
-            known = lowest > end and all(formats[n] == formats[i] for n in range(i + 1, j + 1))  # not beyond all inputs
+        inputs_only = (low > end) & (high < 0)  # neither constants among them nor leaves beyond all inputs
+        for node, i, j, plain in zip(nodes, first.tolist(), last.tolist(), inputs_only.tolist()):
+            known = plain and all(formats[n] == formats[i] for n in range(i + 1, j + 1))
             leaves[node] = formats[i] if known else _UNKNOWN
     for node, op in enumerate(template.ops):
         if op == CONSTANTS:

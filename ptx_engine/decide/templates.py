@@ -15,10 +15,10 @@ import numpy as np
 
 from ptx_engine.decide.budget import Meter, ProofBudget, Undecided
 from ptx_engine.decide.columns import Columns, HashCollision
-from ptx_engine.decide.normal_difference import Difference, NormalForm
 from ptx_engine.decide.cuts import CutView, find_cuts
+from ptx_engine.decide.normal_difference import Difference, NormalForm
 from ptx_engine.decide.proof import Proof, canonical_proofs, prove_template
-from ptx_engine.decide.walk import CONSTANTS, INPUT, SplitClass, Template, Walker
+from ptx_engine.decide.walk import INPUT, SplitClass, Template, Walker
 from ptx_engine.terms.arena import CONST_CAP, NAN, UNDEF, Arena
 
 __all__ = ["ClassResult", "Outcome", "ProofBudget", "prove_columns"]
@@ -116,7 +116,7 @@ def _prove_by_cuts(arena: Arena, reference: np.ndarray, candidate: np.ndarray, b
         for result in held:
             open_[result.members] = False
         if not open_.any():
-            outputs = _Session(view, reference, candidate, budget, deadline, Depth.CANONICAL).run()
+            outputs = _Session(view, cuts.twin_of(reference), cuts.twin_of(candidate), budget, deadline, Depth.CANONICAL).run()
             return [r for r in outputs if r.outcome is Outcome.EQUAL]
         cuts = cuts.without(np.unique(group[open_]))
     return []
@@ -294,15 +294,6 @@ def _coincidences(template: Template) -> np.ndarray:
     np.put_along_axis(names, order, np.take_along_axis(order, first, axis=1), axis=1)
     weights = np.random.default_rng(0xC01).integers(-(2**63), 2**63, len(leaves), dtype=np.int64)
     _, labels = np.unique(names @ weights, return_inverse=True)
-    return np.asarray(labels.reshape(-1))
-
-
-def _constant_labels(template: Template) -> np.ndarray:
-    """Labels (outputs,) of outputs that have the same constants in the columns taken for variables."""
-    columns = template.columns
-    nodes = [node for node, op in enumerate(template.ops) if op == CONSTANTS]
-    table = np.stack([columns.blocks(n)[columns.partitions[columns.part_of(n)].inverse] for n in nodes])
-    _, labels = np.unique(table, axis=1, return_inverse=True)
     return np.asarray(labels.reshape(-1))
 
 
