@@ -14,7 +14,7 @@ from gmpy2 import mpq
 from ptx_engine.errors import NotStructuredError
 from ptx_engine.isa.algebra import ARITY, Function, Mode
 from ptx_engine.isa.bits import integer_term, refused
-from ptx_engine.isa.values import UINT, Fmt, Sym, Value, as_parts, int_fmt, narrow, predicate_value, read_float, split_bits, wrap_int
+from ptx_engine.isa.values import UINT, Fmt, Sym, Value, as_parts, int_fmt, narrow, predicate_value, read_float, split_bits
 from ptx_engine.terms import CONST_CAP, FALSE, NAN, NEG_INF, ONE, POS_INF, TRUE, UNDEF, ZERO, Arena, Ids, Op
 
 Emit = Callable[..., Ids]
@@ -290,22 +290,13 @@ class SymbolicAlgebra:
         found = as_parts(self.arena, value, fmts)
         if found is None:
             raise NotStructuredError(f"{what}: operand {value!r} is not {'+'.join(f.name for f in fmts)}"[:200], feature=what)
-        return [self._number(ids, held, want) for ids, held, want in zip(found, _held(value, fmts), fmts)]
-
-    def _number(self, ids: Ids, held: Fmt, want: Fmt) -> Ids:
-        if want.kind == held.kind == "int":
-            return wrap_int(self.arena, ids, held, want.bits, want.lo < 0)[0]
-        return ids
+        return found
 
     def write(self, fmts: tuple[Fmt, ...], columns: Sequence[np.ndarray]) -> Value:
         return Sym(tuple(zip(fmts, columns)))
 
     def dot(self, rows: np.ndarray, cols: np.ndarray, acc: np.ndarray) -> np.ndarray:
         return self.arena.dot(rows, cols, acc)
-
-
-def _held(value: Value, fmts: tuple[Fmt, ...]) -> tuple[Fmt, ...]:
-    return tuple(f for f, _ in value.parts) if isinstance(value, Sym) else fmts
 
 
 def nan_integer(source_bits: int, bits: int, signed: bool) -> int:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ptx_engine.isa.bits import symbolic_integer
+from ptx_engine.isa.bits import symbolic_extract, symbolic_funnel, symbolic_insert, symbolic_integer, symbolic_lop3, uniform_int
 from ptx_engine.isa.decode import Decode, Step
 from ptx_engine.isa.group import Group
 from ptx_engine.isa.integer import table_step, to_bits, to_signed
@@ -47,7 +47,11 @@ def extract(bits: int, signed: bool, value: "int | np.ndarray", pos: "int | np.n
     if isinstance(value, int):
         field = value >> pos & mask if pos < bits else 0
         sign = value >> min(pos + length - 1, bits - 1) & 1
-        return (field | (~mask if pos + length <= bits else ~((1 << max(bits - pos, 0)) - 1))) & ((1 << bits) - 1) if signed and sign else field
+        return (
+            (field | (~mask if pos + length <= bits else ~((1 << max(bits - pos, 0)) - 1))) & ((1 << bits) - 1)
+            if signed and sign
+            else field
+        )
     dtype = UINT[bits].type
     shifted = value >> dtype(pos) if pos < bits else np.zeros_like(value)
     if not signed:
@@ -73,9 +77,8 @@ def bfe(d: Decode) -> Step:
         R[dst] = extract(bits, signed, value, pos, length)  # type: ignore[arg-type]
 
     def _extract_symbolic(value: Value, pos: Value, length: Value) -> Value:
-        if isinstance(pos, int) and isinstance(length, int) and not signed:
-            moved = symbolic_integer(arena, "shr", (value, pos), bits, False)
-            return symbolic_integer(arena, "and", (moved, (1 << min(length, bits)) - 1), bits, False) if isinstance(moved, Sym) else moved
+        if isinstance(pos, int) and isinstance(length, int) and value is not None:
+            return symbolic_extract(arena, value, pos & 0xFF, length & 0xFF, bits, signed)
         return symbolic_integer(arena, "bfe", (value, pos, length), bits, signed)
 
     return step
@@ -96,10 +99,7 @@ def bfi(d: Decode) -> Step:
             pos, length = pos & 0xFF, length & 0xFF
             mask = (((1 << length) - 1) << pos) & full
             if source.__class__ is Sym or base.__class__ is Sym:
-                moved = symbolic_integer(arena, "shl", (source, pos), bits, False) if isinstance(source, Sym) else _shift_up(source, pos, bits)
-                kept = symbolic_integer(arena, "and", (base, full & ~mask), bits, False) if isinstance(base, Sym) else base & (full & ~mask)  # type: ignore[operator]
-                part = symbolic_integer(arena, "and", (moved, mask), bits, False) if isinstance(moved, Sym) else moved & mask  # type: ignore[operator]
-                R[dst] = symbolic_integer(arena, "or", (part, kept), bits, False) if Sym in (part.__class__, kept.__class__) else part | kept  # type: ignore[operator]
+                R[dst] = symbolic_insert(arena, source, base, pos, length, bits)
                 return
             R[dst] = (_shift_up(source, pos, bits) & mask) | (base & (full & ~mask))  # type: ignore[operator]
             return
@@ -233,34 +233,11 @@ def lop3(d: Decode) -> Step:
         R = g.R
         values = [R[i] for i in sources]
         if any(v.__class__ is Sym or v is None for v in values):
-            R[dst] = _lop3_symbolic(values)
+            R[dst] = symbolic_lop3(arena, table, values)
         else:
             R[dst] = compute(32, *values)
 
-    def _lop3_symbolic(values: list[Value]) -> Value:
-        """Tables that are two operations in a row: (a op b) op c."""
-        for name, (first, second) in _COMPOUND.items():
-            if name == table:
-                x = _apply(first, values[0], values[1])
-                return _apply(second, x, values[2])
-        return symbolic_integer(arena, f"lop3 0x{table:x}", tuple(values), 32, False)
-
-    def _apply(name: str, x: Value, y: Value) -> Value:
-        if x.__class__ is Sym or y.__class__ is Sym:
-            return symbolic_integer(arena, name, (x, y), 32, False)
-        return {"and": lambda: x & y, "or": lambda: x | y, "xor": lambda: x ^ y}[name]()  # type: ignore[operator, no-any-return]
-
     return step
-
-
-def _compound_tables() -> dict[int, tuple[str, str]]:
-    """Truth tables of (a first b) second c."""
-    rows = {"and": lambda x, y: x & y, "or": lambda x, y: x | y, "xor": lambda x, y: x ^ y}
-    a, b, c = 0xF0, 0xCC, 0xAA
-    return {second(first(a, b), c): (n1, n2) for n1, first in rows.items() for n2, second in rows.items()}
-
-
-_COMPOUND = _compound_tables()
 
 
 @instruction("shf", "dir=l|r mode=clamp|wrap type=b32", source=_L + "shf")
@@ -279,4 +256,15 @@ def shf(d: Decode) -> Step:
         result = (result & np.uint64(0xFFFFFFFF)).astype(np.uint32)
         return int(result[0]) if uniform else result
 
-    return table_step(d, "shf", compute, 3, False)
+    dst, sources, arena = d.dst(), [d.src(i, 32) for i in (1, 2, 3)], d.arena
+    concrete = table_step(d, "shf", compute, 3, False)
+
+    def step(g: Group) -> None:
+        low, high, amount = (g.R[i] for i in sources)
+        count = uniform_int(amount) if low.__class__ is Sym or high.__class__ is Sym else None
+        if count is None or low is None or high is None:
+            concrete(g)
+        else:
+            g.R[dst] = symbolic_funnel(arena, low, high, count & 31 if wrap else min(count, 32), left)
+
+    return step

@@ -1,23 +1,22 @@
-"""Integer instructions on symbolic registers: exact idioms on whole parts and ring operations, or a refusal by name.
+"""Integer instructions on symbolic registers: exact, or a refusal by name.
 
-A register is seen as bytes, each a byte of a part or concrete. Masks of whole bytes, byte shifts, permutes and disjoint
-``or`` rearrange bytes; when the bytes of each part come together again in order the result is exact. Symbolic integers
-take part in ``+ - *`` with an explicit wrap where their range needs it. Sign flip by xor and abs by and are recognised.
+Logic, shifts, permutes and field instructions move slices of parts (``fields``, ``bitwise``); ``+ - *``, division, minimum and the like
+take registers as integers, with an explicit wrap where their range needs it. Two symbolic words that meet in and, or, xor give
+the bit operator itself.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Union
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from ptx_engine.errors import NotStructuredError
-from ptx_engine.isa.values import BITS, F16, F32, F64, PRED, Fmt, Part, Sym, Value, int_fmt, is_partial, split_bits, uninitialised, wrap_int
+from ptx_engine.isa.bitwise import AND, NOT, OR, XOR, bitwise
+from ptx_engine.isa.fields import Field, Number, Plain, cut, extended, fields_of, to_value
+from ptx_engine.isa.reinterpret import integer_of
+from ptx_engine.isa.values import F16, F32, F64, PRED, Fmt, Sym, Value, int_fmt, is_partial, uninitialised
 from ptx_engine.terms import Arena, Ids, Op
-
-#: a byte of a register: (part index in ``parts``, byte index) or concrete bits (int or uint8 column)
-Byte = Union[tuple[Part, int], int, np.ndarray]
 
 
 def refused(name: str, value: Value) -> NotStructuredError:
@@ -32,130 +31,14 @@ def refused(name: str, value: Value) -> NotStructuredError:
     )
 
 
-def to_bytes(value: Value, bits: int) -> list[Byte] | None:
-    """The bytes of a register, low first; None if a part is no whole number of bytes."""
-    if value is None:
-        raise uninitialised()
-    if not isinstance(value, Sym):
-        return list(split_bits(value, [8] * (bits // 8)))
-    result: list[Byte] = []
-    for part in value.parts:
-        if part[0].bits % 8:
-            return None
-        if part[0].kind == "bits":
-            result.extend(split_bits(part[1], [8] * (part[0].bits // 8)))
-        else:
-            result.extend((part, i) for i in range(part[0].bits // 8))
-    return result
-
-
-def from_bytes(data: Sequence[Byte]) -> Value | None:
-    """A register from bytes, if every part's bytes are together and in order; None otherwise."""
-    parts: list[Part] = []
-    i = 0
-    while i < len(data):
-        byte = data[i]
-        if isinstance(byte, tuple):
-            part, first = byte
-            size = part[0].bits // 8
-            run = data[i : i + size]
-            if first != 0 or len(run) != size or not all(isinstance(b, tuple) and b[0] is part and b[1] == j for j, b in enumerate(run)):
-                return None
-            parts.append(part)
-            i += size
-            continue
-        j = i
-        while j < len(data) and not isinstance(data[j], tuple):
-            j += 1
-        parts.extend(_concrete_parts(data[i:j]))  # type: ignore[arg-type]
-        i = j
-    if all(f.kind == "bits" for f, _ in parts):
-        return None
-    return Sym(tuple(parts))
-
-
-def _concrete_parts(data: Sequence["int | np.ndarray"]) -> list[Part]:
-    """Concrete bytes as the fewest parts of 16, 8 bits (so that halves stay addressable)."""
-    parts: list[Part] = []
-    i = 0
-    while i < len(data):
-        size = 2 if i + 1 < len(data) else 1
-        word: "int | np.ndarray" = 0
-        for j in range(size):
-            byte = data[i + j]
-            term = byte << 8 * j if isinstance(byte, int) else byte.astype(np.uint16 if size == 2 else np.uint8) << np.uint8(8 * j)
-            word = term if j == 0 else word | term
-        parts.append((BITS[8 * size], word))
-        i += size
-    return parts
-
-
-def _mask_bytes(value: Value, bits: int) -> list[int] | None:
-    """A uniform concrete value as bytes; None if it is not uniform."""
-    return [value >> 8 * i & 0xFF for i in range(bits // 8)] if isinstance(value, int) else None
-
-
-def _and_bytes(data: list[Byte], mask: list[int]) -> list[Byte] | None:
-    result: list[Byte] = []
-    for byte, m in zip(data, mask):
-        if m == 0xFF:
-            result.append(byte)
-        elif m == 0:
-            result.append(0)
-        elif isinstance(byte, tuple):
-            return None
-        else:
-            result.append(byte & m if isinstance(byte, int) else byte & np.uint8(m))
-    return result
-
-
-def _or_bytes(a: list[Byte], b: list[Byte]) -> list[Byte] | None:
-    result: list[Byte] = []
-    for x, y in zip(a, b):
-        if isinstance(x, int) and x == 0:
-            result.append(y)
-        elif isinstance(y, int) and y == 0:
-            result.append(x)
-        elif isinstance(x, tuple) or isinstance(y, tuple):
-            return None
-        else:
-            result.append(x | y)
-    return result
-
-
-def _sign_idiom(arena: Arena, name: str, value: Sym, mask: int) -> Value | None:
-    """xor with the sign bits of float parts is negation; and with all other bits is abs; or with them is -abs."""
-    parts: list[Part] = []
-    shift = 0
-    for fmt, ids in value.parts:
-        field = mask >> shift & ((1 << fmt.bits) - 1)
-        sign = 1 << (fmt.bits - 1)
-        shift += fmt.bits
-        keep = (1 << fmt.bits) - 1 if name == "and" else 0
-        if field == keep:
-            parts.append((fmt, ids))
-        elif fmt.kind != "float":
-            return None
-        elif name == "xor" and field == sign:
-            parts.append((fmt, arena.neg(ids)))
-        elif name == "and" and field == sign - 1:
-            parts.append((fmt, arena.abs(ids)))
-        elif name == "or" and field == sign:
-            parts.append((fmt, arena.neg(arena.abs(ids))))
-        else:
-            return None
-    return Sym(tuple(parts))
-
-
 def symbolic_integer(arena: Arena, name: str, operands: tuple[Value, ...], bits: int, signed: bool) -> Value:
-    """An integer instruction with a symbolic operand. Raises NotStructuredError where no exact idiom applies."""
+    """An integer instruction with a symbolic operand. Raises NotStructuredError where it has no exact meaning."""
     if any(v is None for v in operands):
         raise uninitialised()
     if bits == 1:
         return _predicate_logic(arena, name, operands)
-    result = _rearrange(arena, name, operands, bits)
-    if result is None:
-        result = _ring(arena, name, operands, bits, signed)
+    handler = _HANDLERS.get(name)
+    result = handler(arena, operands, bits, signed) if handler is not None else None
     if result is None:
         raise refused(name, next(v for v in operands if isinstance(v, Sym)))
     return result
@@ -183,101 +66,308 @@ def pred_ids(value: Value) -> Ids:
     return int(value)
 
 
-def _rearrange(arena: Arena, name: str, operands: tuple[Value, ...], bits: int) -> Value | None:
-    """and/or/xor/shl/shr as movements of whole bytes, and the sign idioms."""
-    if name in ("and", "or", "xor") and len(operands) == 2:
-        x, y = operands
-        if not isinstance(x, Sym):
-            x, y = y, x
-        if isinstance(x, Sym) and isinstance(y, int):
-            idiom = _sign_idiom(arena, name, x, y)
-            if idiom is not None:
-                return idiom
-        a, b = to_bytes(x, bits), to_bytes(y, bits)
-        if a is None or b is None:
-            return None
-        if name == "and":
-            mask = _mask_bytes(y, bits)
-            moved = _and_bytes(a, mask) if mask is not None else None
-        else:
-            moved = _or_bytes(a, b)
-        return _settle(moved, bits)
-    if name in ("shl", "shr") and isinstance(operands[1], int) and operands[1] % 8 == 0:
-        data = to_bytes(operands[0], bits)
-        if data is None:
-            return None
-        count = min(operands[1] // 8, bits // 8)
-        zeros: list[Byte] = [0] * count
-        return _settle(zeros + data[: bits // 8 - count] if name == "shl" else data[count:] + zeros, bits)
-    return None
-
-
-def _settle(data: list[Byte] | None, bits: int) -> Value | None:
-    if data is None:
-        return None
-    if not any(isinstance(b, tuple) for b in data):
-        word: "int | np.ndarray" = 0
-        for i, byte in enumerate(data):
-            assert not isinstance(byte, tuple)
-            term = byte << 8 * i if isinstance(byte, int) else byte.astype(f"u{bits // 8}") << np.uint64(8 * i).astype(f"u{bits // 8}")
-            word = word | term
-        return word
-    return from_bytes(data)
-
-
-def permute_bytes(data: list[Byte], selectors: Sequence[int], name: str, bits: int) -> Value:
-    """A register made of chosen bytes (prmt, bfi of whole bytes). Raises NotStructuredError if parts are torn."""
-    result = _settle([data[i] for i in selectors], bits)
-    if result is None:
-        raise NotStructuredError(f"{name} tears symbolic data apart", feature=name)
-    return result
-
-
-_RING = {"add": "add", "sub": "sub", "mul": "mul", "mul.wide": "mul", "neg": "neg"}
-
-
-def _ring(arena: Arena, name: str, operands: tuple[Value, ...], bits: int, signed: bool) -> Value | None:
-    """+ - * on symbolic integers: exact terms with a range; the bits are the value mod 2^width."""
-    numbers: list[tuple[Ids, int, int]] = []
-    for value in operands:
-        number = integer_term(arena, value, bits, signed)
-        if number is None:
-            return None
-        numbers.append(number)
-    ids: Ids
-    if name == "neg":
-        (x, lo, hi), = numbers
-        ids, lo, hi = arena.neg(x), -hi, -lo
-    elif name in _RING:
-        (x, xl, xh), (y, yl, yh) = numbers
-        ids = {"add": arena.add, "sub": arena.sub, "mul": arena.mul}[_RING[name]](x, y)
-        if name == "add":
-            lo, hi = xl + yl, xh + yh
-        elif name == "sub":
-            lo, hi = xl - yh, xh - yl
-        else:
-            corners = [xl * yl, xl * yh, xh * yl, xh * yh]
-            lo, hi = min(corners), max(corners)
-    else:
-        return None
-    out = 2 * bits if name == "mul.wide" else bits
-    return Sym(((int_fmt(out, lo, hi), ids),))
-
-
-def integer_term(arena: Arena, value: Value, bits: int, signed: bool) -> tuple[Ids, int, int] | None:
+def integer_term(arena: Arena, value: Value, bits: int, signed: bool) -> Number | None:
     """A register read as one integer: (ids, lo, hi), wrapped to the reading if its range needs it; None if it is no integer."""
     if isinstance(value, Sym):
-        if len(value.parts) != 1 or value.parts[0][0].kind != "int" or value.parts[0][0].bits != bits:
-            return None
-        fmt, ids = value.parts[0]
-        return wrap_int(arena, ids, fmt, bits, signed)
+        return integer_of(arena, value, bits, signed)
     if value is None:
         raise uninitialised()
     if isinstance(value, int):
         number = value - (1 << bits) if signed and value >> (bits - 1) else value
         return arena.rational(number), number, number
-    column = value.view(f"i{bits // 8}") if signed else value
+    column = value.view(f"i{value.dtype.itemsize}") if signed else value
     return arena.integers(column), int(column.min()), int(column.max())
+
+
+def integer_value(number: Number, bits: int) -> Value:
+    """An integer as a register."""
+    ids, lo, hi = number
+    return Sym(((int_fmt(bits, lo, hi), ids),))
+
+
+# --- logic --------------------------------------------------------------------------------------
+
+Handler = Callable[[Arena, tuple[Value, ...], int, bool], "Value | None"]
+
+
+def logic(arena: Arena, table: int, operands: Sequence[Value], bits: int) -> Value | None:
+    """A truth table over three registers (as lop3 numbers it); None where two symbolic words meet."""
+    rows = [fields_of(v, bits) for v in operands]
+    rows += [[Plain(0, bits)]] * (3 - len(rows))
+    found = bitwise(table, rows)
+    return None if found is None else to_value(arena, found)
+
+
+def _logic(table: int, op: Op | None) -> Handler:
+    def handle(arena: Arena, operands: tuple[Value, ...], bits: int, signed: bool) -> Value | None:
+        found = logic(arena, table, operands, bits)
+        if found is not None or op is None:
+            return found
+        words = [integer_term(arena, v, bits, False) for v in operands]
+        if words[0] is None or words[1] is None:
+            return None
+        top = max(words[0][2], words[1][2]).bit_length()
+        high = min(words[0][2], words[1][2]) if op is Op.BITAND else (1 << top) - 1
+        return integer_value((arena.emit(op, words[0][0], words[1][0]), 0, high), bits)
+
+    return handle
+
+
+#: lop3 tables that are two operations in a row: table -> (first on a, b; second with c)
+_ROWS = {"and": (AND, lambda x, y: x & y), "or": (OR, lambda x, y: x | y), "xor": (XOR, lambda x, y: x ^ y)}
+_COMPOUND = {g(f(0xF0, 0xCC), 0xAA): (n1, n2) for n1, (_, f) in _ROWS.items() for n2, (_, g) in _ROWS.items()}
+
+
+def symbolic_lop3(arena: Arena, table: int, operands: Sequence[Value]) -> Value:
+    """lop3 with a symbolic operand: where constants do not decide, two bit operators in a row."""
+    if any(v is None for v in operands):
+        raise uninitialised()
+    found = logic(arena, table, operands, 32)
+    if found is not None:
+        return found
+    names = _COMPOUND.get(table)
+    if names is None:
+        raise refused(f"lop3 0x{table:x}", next(v for v in operands if isinstance(v, Sym)))
+    first = symbolic_or_not(arena, names[0], operands[0], operands[1])
+    return symbolic_or_not(arena, names[1], first, operands[2])
+
+
+def symbolic_or_not(arena: Arena, name: str, a: Value, b: Value) -> Value:
+    if isinstance(a, Sym) or isinstance(b, Sym):
+        return symbolic_integer(arena, name, (a, b), 32, False)
+    result: Value = _ROWS[name][1](a, b)  # type: ignore[operator, no-untyped-call]
+    return result
+
+
+# --- shifts and fields --------------------------------------------------------------------------
+
+
+def _shift_left(arena: Arena, operands: tuple[Value, ...], bits: int, signed: bool) -> Value | None:
+    value, amount = operands[0], uniform_int(operands[1])
+    if amount is None:
+        return _scaled(arena, value, operands[1], bits)
+    count = min(amount, bits)
+    return to_value(arena, [Plain(0, count), *cut(fields_of(value, bits), 0, bits - count)])
+
+
+def _shift_right(arena: Arena, operands: tuple[Value, ...], bits: int, signed: bool) -> Value | None:
+    value, amount = operands[0], uniform_int(operands[1])
+    if amount is None:
+        return _right_by_column(arena, value, operands[1], bits, signed)
+    count = min(amount, bits - 1 if signed else bits)
+    kept = extended(arena, cut(fields_of(value, bits), count, bits - count), bits, signed)
+    return None if kept is None else to_value(arena, kept)
+
+
+def _scaled(arena: Arena, value: Value, amount: Value, bits: int) -> Value | None:
+    """A left shift whose count differs between threads: a product with a power of two."""
+    word = integer_term(arena, value, bits, False)
+    if word is None or not isinstance(amount, np.ndarray) or bits > 32:
+        return None
+    factor = np.where(amount < bits, np.uint64(1) << np.minimum(amount, bits - 1).astype(np.uint64), np.uint64(0))
+    return integer_value((arena.mul(word[0], arena.integers(factor)), 0, word[2] << bits - 1), bits)
+
+
+def _right_by_column(arena: Arena, value: Value, amount: Value, bits: int, signed: bool) -> Value | None:
+    word = integer_term(arena, value, bits, signed)
+    if word is None or not isinstance(amount, np.ndarray):
+        return None
+    counts = np.minimum(amount, bits - 1 if signed else bits).astype(np.int64)
+    return integer_value((arena.emit(Op.SHR, word[0], arena.integers(counts)), min(word[1], 0), max(word[2], 0)), bits)
+
+
+def uniform_int(value: Value) -> int | None:
+    """A concrete value that is the same in all threads."""
+    if isinstance(value, int):
+        return value
+    if isinstance(value, np.ndarray) and value.size and bool((value == value[0]).all()):
+        return int(value[0])
+    return None
+
+
+def symbolic_extract(arena: Arena, value: Value, pos: int, length: int, bits: int, signed: bool) -> Value:
+    """bfe with a constant field of a symbolic register."""
+    kept = cut(fields_of(value, bits), pos, max(0, min(length, bits - pos)))
+    if signed and pos >= bits and length:
+        kept = cut(fields_of(value, bits), bits - 1, 1)
+    whole = extended(arena, kept, bits, signed and bool(kept)) if kept else [Plain(0, bits)]
+    found = None if whole is None else to_value(arena, whole)
+    if found is None:
+        raise refused("bfe", value)
+    return found
+
+
+def symbolic_insert(arena: Arena, source: Value, base: Value, pos: int, length: int, bits: int) -> Value:
+    """bfi with a constant field where a register is symbolic."""
+    count = max(0, min(length, bits - pos))
+    under = fields_of(base, bits)
+    fields = [*cut(under, 0, min(pos, bits)), *cut(fields_of(source, bits), 0, count), *cut(under, pos + count, max(0, bits - pos - count))]
+    found = to_value(arena, fields)
+    if found is None:
+        raise refused("bfi", source if isinstance(source, Sym) else base)
+    return found
+
+
+def symbolic_funnel(arena: Arena, low: Value, high: Value, amount: int, left: bool) -> Value:
+    """shf by a constant: 32 bits of the two words side by side."""
+    fields = [*fields_of(low, 32), *fields_of(high, 32)]
+    found = to_value(arena, cut(fields, 32 - amount if left else amount, 32))
+    if found is None:
+        raise refused("shf", low if isinstance(low, Sym) else high)
+    return found
+
+
+def symbolic_permute(arena: Arena, x: Value, y: Value, choices: Sequence[int], name: str) -> Value:
+    """prmt: bytes of {y, x}; bit 3 of a choice replicates the byte's sign."""
+    data = [*fields_of(x, 32), *fields_of(y, 32)]
+    fields: list[Field] = []
+    for i, choice in enumerate(choices):
+        byte = cut(data, 8 * (choice & 7), 8)
+        if not choice & 8:
+            fields.extend(byte)
+            continue
+        follows = i > 0 and choices[i - 1] & 7 == choice & 7
+        grown = extended(arena, fields, 8 * (i + 1), True) if follows else _sign_byte(arena, byte)
+        if grown is None:
+            raise refused(name, x if isinstance(x, Sym) else y)
+        fields = grown if follows else [*fields, *grown]
+    found = to_value(arena, fields)
+    if found is None:
+        raise refused(name, x if isinstance(x, Sym) else y)
+    return found
+
+
+def _sign_byte(arena: Arena, byte: list[Field]) -> list[Field] | None:
+    grown = extended(arena, cut(byte, 7, 1), 8, True)
+    return None if grown is None else cut(grown, 0, 8)
+
+
+# --- arithmetic ---------------------------------------------------------------------------------
+
+
+#: ranges wider than this are wrapped: they can prove no wrap away
+_RANGE_BITS = 256
+
+
+def congruent_term(arena: Arena, value: Value, bits: int, signed: bool) -> Number | None:
+    """A register as an integer modulo 2^bits, unwrapped: all that a sum or a low product needs."""
+    if isinstance(value, Sym) and len(value.parts) == 1 and value.parts[0][0].kind == "int" and value.parts[0][0].bits >= bits:
+        fmt, ids = value.parts[0]
+        if max(-fmt.lo, fmt.hi).bit_length() <= _RANGE_BITS:
+            return ids, fmt.lo, fmt.hi
+    return integer_term(arena, value, bits, signed)
+
+
+def _ring(combine: Callable[[Arena, Number, Number, int, bool], Number]) -> Handler:
+    def handle(arena: Arena, operands: tuple[Value, ...], bits: int, signed: bool) -> Value | None:
+        x, y = (congruent_term(arena, v, bits, signed) for v in operands)
+        return None if x is None or y is None else integer_value(combine(arena, x, y, bits, signed), bits)
+
+    return handle
+
+
+def _add(arena: Arena, operands: tuple[Value, ...], bits: int, signed: bool) -> Value | None:
+    """A sum; of registers without a common bit it is their union, which keeps packed fields apart."""
+    if any(isinstance(v, Sym) and len(v.parts) > 1 for v in operands):
+        rows = [*(fields_of(v, bits) for v in operands), [Plain(0, bits)]]
+        common = bitwise(AND, rows)
+        if common is not None and all(isinstance(f, Plain) and not np.any(f.bits) for f in common):
+            return logic(arena, OR, operands, bits)
+    return _ring(_sum)(arena, operands, bits, signed)
+
+
+def _binary(combine: Callable[[Arena, Number, Number, int, bool], "Number | None"], widens: bool = False) -> Handler:
+    def handle(arena: Arena, operands: tuple[Value, ...], bits: int, signed: bool) -> Value | None:
+        x, y = (integer_term(arena, v, bits, signed) for v in operands)
+        if x is None or y is None:
+            return None
+        found = combine(arena, x, y, bits, signed)
+        return None if found is None else integer_value(found, 2 * bits if widens else bits)
+
+    return handle
+
+
+def _sum(arena: Arena, x: Number, y: Number, bits: int, signed: bool) -> Number:
+    return arena.add(x[0], y[0]), x[1] + y[1], x[2] + y[2]
+
+
+def _difference(arena: Arena, x: Number, y: Number, bits: int, signed: bool) -> Number:
+    return arena.sub(x[0], y[0]), x[1] - y[2], x[2] - y[1]
+
+
+def _product(arena: Arena, x: Number, y: Number, bits: int, signed: bool) -> Number:
+    corners = [a * b for a in x[1:] for b in y[1:]]
+    return arena.mul(x[0], y[0]), min(corners), max(corners)
+
+
+def _high_product(arena: Arena, x: Number, y: Number, bits: int, signed: bool) -> Number:
+    ids, lo, hi = _product(arena, x, y, bits, signed)
+    return arena.emit(Op.FIELD, ids, bits, bits), 0, hi >> bits if lo >= 0 else (1 << bits) - 1
+
+
+def _clamped_sum(sign: int) -> Callable[[Arena, Number, Number, int, bool], Number]:
+    def combine(arena: Arena, x: Number, y: Number, bits: int, signed: bool) -> Number:
+        ids, lo, hi = (_sum if sign > 0 else _difference)(arena, x, y, bits, signed)
+        return clamp(arena, (ids, lo, hi), -(1 << bits - 1), (1 << bits - 1) - 1)
+
+    return combine
+
+
+def clamp(arena: Arena, number: Number, low: int, high: int) -> Number:
+    """An integer limited to [low, high]; nothing is emitted where its range fits already."""
+    ids, lo, hi = number
+    if lo < low:
+        ids = arena.maximum(ids, arena.rational(low))
+    if hi > high:
+        ids = arena.minimum(ids, arena.rational(high))
+    return ids, min(max(lo, low), high), max(min(hi, high), low)
+
+
+def _quotient(arena: Arena, x: Number, y: Number, bits: int, signed: bool) -> Number | None:
+    if y[1] <= 0 <= y[2]:
+        return None  # the divisor may be zero
+    size = max(abs(x[1]), abs(x[2]))
+    positive = x[1] >= 0 and y[1] > 0
+    return arena.emit(Op.TRUNCDIV if signed else Op.FLOORDIV, x[0], y[0]), 0 if positive else -size, size
+
+
+def _remainder(arena: Arena, x: Number, y: Number, bits: int, signed: bool) -> Number | None:
+    if y[1] <= 0 <= y[2]:
+        return None
+    size = max(abs(y[1]), abs(y[2])) - 1
+    return arena.emit(Op.TRUNCREM, x[0], y[0]), 0 if x[1] >= 0 else -size, size
+
+
+def _extreme(less: bool) -> Callable[[Arena, Number, Number, int, bool], Number]:
+    def combine(arena: Arena, x: Number, y: Number, bits: int, signed: bool) -> Number:
+        pick = min if less else max
+        return (arena.minimum if less else arena.maximum)(x[0], y[0]), pick(x[1], y[1]), pick(x[2], y[2])
+
+    return combine
+
+
+def _unary(compute: Callable[[Arena, Number], Number]) -> Handler:
+    def handle(arena: Arena, operands: tuple[Value, ...], bits: int, signed: bool) -> Value | None:
+        x = integer_term(arena, operands[0], bits, True)
+        return None if x is None else integer_value(compute(arena, x), bits)
+
+    return handle
+
+
+def _magnitude(arena: Arena, x: Number) -> Number:
+    if x[1] >= 0:
+        return x
+    return arena.abs(x[0]), max(0, -x[2]), max(-x[1], x[2])
+
+
+_HANDLERS: dict[str, Handler] = {
+    "and": _logic(AND, Op.BITAND), "or": _logic(OR, Op.BITOR), "xor": _logic(XOR, Op.BITXOR), "not": _logic(NOT, None),
+    "shl": _shift_left, "shr": _shift_right, "shr.s": _shift_right,
+    "add": _add, "sub": _ring(_difference), "mul": _ring(_product), "mul.wide": _binary(_product, widens=True),
+    "mul.hi": _binary(_high_product), "add.sat": _binary(_clamped_sum(1)), "sub.sat": _binary(_clamped_sum(-1)),
+    "div": _binary(_quotient), "rem": _binary(_remainder), "min": _binary(_extreme(True)), "max": _binary(_extreme(False)),
+    "neg": _unary(lambda arena, x: (arena.neg(x[0]), -x[2], -x[1])), "abs": _unary(_magnitude),
+}  # fmt: skip
 
 
 def float_fmt(bits: int) -> Fmt:

@@ -71,6 +71,31 @@ def dtype_fmt(dtype: str) -> Fmt:
 
 Part = tuple[Fmt, Ids]
 
+#: (format, first bit, width) -> the format of a piece of a float: no number, but its other pieces may join it again
+_PIECES: dict[tuple[Fmt, int, int], Fmt] = {}
+_PIECE_OF: dict[Fmt, tuple[Fmt, int]] = {}
+
+
+def piece_fmt(fmt: Fmt, lo: int, width: int) -> Fmt:
+    """The format of bits [lo, lo + width) of a float."""
+    found = _PIECES.get((fmt, lo, width))
+    if found is None:
+        found = _PIECES[fmt, lo, width] = Fmt(f"bits {lo}..{lo + width - 1} of {fmt.name}", width, "piece")
+        _PIECE_OF[found] = (fmt, lo)
+    return found
+
+
+def piece_of(fmt: Fmt) -> tuple[Fmt, int]:
+    """The float that a piece belongs to, and the piece's first bit."""
+    return _PIECE_OF[fmt]
+
+
+def same_ids(a: Ids, b: Ids) -> bool:
+    """Whether two columns hold the same terms."""
+    if isinstance(a, int) and isinstance(b, int):
+        return a == b
+    return a is b or bool(np.all(np.asarray(a) == np.asarray(b)))
+
 
 class Sym:
     """A register with symbolic data. NumPy and ``int`` operators refuse it, so integer fast paths fall to the slow path."""
@@ -110,7 +135,34 @@ def wrap_int(arena: Arena, ids: Ids, fmt: Fmt, bits: int, signed: bool) -> tuple
     lo, hi = (-(1 << bits - 1), (1 << bits - 1) - 1) if signed else (0, (1 << bits) - 1)
     if fmt.lo >= lo and fmt.hi <= hi:
         return ids, fmt.lo, fmt.hi
+    ids = under_wraps(arena, ids, bits)
+    known = input_range(arena, ids)
+    if known is not None and known[0] >= lo and known[1] <= hi:
+        return ids, *known
     return arena.emit(Op.WRAP, ids, -bits if signed else bits), lo, hi
+
+
+def under_wraps(arena: Arena, ids: Ids, bits: int) -> Ids:
+    """What stands under a WRAP of at least ``bits`` bits in all lanes: it is the same modulo 2^bits."""
+    where = np.atleast_1d(np.asarray(ids))
+    if not where.size or int(where.min()) < 0:
+        return ids
+    ops, a, b, _ = arena.columns()
+    if bool((ops[where] == Op.WRAP).all()) and int(np.abs(b[where]).min()) >= bits:
+        return int(a[ids]) if isinstance(ids, int) else a[ids]
+    return ids
+
+
+def input_range(arena: Arena, ids: Ids) -> tuple[int, int] | None:
+    """Least and greatest value of elements of one integer input; None for anything else."""
+    where = np.atleast_1d(np.asarray(ids))
+    if not where.size or int(where.max()) >= 0:
+        return None
+    first, last = (arena.input_of(int(i))[0] for i in (where.min(), where.max()))
+    if first is not last or first.fmt in FLOATS or first.fmt == "pred":
+        return None
+    fmt = dtype_fmt(first.fmt)
+    return fmt.lo, fmt.hi
 
 
 def const_part(arena: Arena, bits: Ids, fmt: Fmt) -> Ids:
@@ -146,7 +198,7 @@ def as_parts(arena: Arena, value: Value, fmts: Sequence[Fmt]) -> list[Ids] | Non
     if isinstance(value, Sym):
         parts = value.parts
         if len(parts) != len(fmts):
-            return None
+            return _as_formats(arena, value, fmts)
         result: list[Ids] = []
         for (have, ids), want in zip(parts, fmts):
             if have is want or (have.kind == want.kind == "float" and have.bits == want.bits and {have, want} <= {F32, TF32}):
@@ -154,13 +206,20 @@ def as_parts(arena: Arena, value: Value, fmts: Sequence[Fmt]) -> list[Ids] | Non
             elif have.kind == "bits" and have.bits == want.bits:
                 result.append(const_part(arena, ids, want))
             elif have.kind == want.kind == "int" and have.bits == want.bits:
-                result.append(ids)
+                result.append(ids if want.lo <= have.lo and have.hi <= want.hi else wrap_int(arena, ids, have, want.bits, want.lo < 0)[0])
             else:
-                return None
+                return _as_formats(arena, value, fmts)
         return result
     if value is None:
         raise uninitialised()
     return [const_part(arena, piece, fmt) for piece, fmt in zip(split_bits(value, [f.bits for f in fmts]), fmts)]
+
+
+def _as_formats(arena: Arena, value: Sym, fmts: Sequence[Fmt]) -> list[Ids] | None:
+    """Parts that do not line up (see ``reinterpret``)."""
+    from ptx_engine.isa.reinterpret import as_formats
+
+    return as_formats(arena, value, fmts)
 
 
 def read_float(arena: Arena, value: Value, fmt: Fmt) -> Ids:
@@ -182,12 +241,7 @@ def _read_float_slow(arena: Arena, value: Sym, fmt: Fmt) -> Ids:
     found = as_parts(arena, value, (fmt,))
     if found is not None:
         return found[0]
-    parts = value.parts
-    if fmt is F32 and len(parts) == 2 and parts[1][0] is BF16 and parts[0][0].kind == "bits" and not np.any(parts[0][1]):
-        return parts[1][1]  # bf16 in the high half, zero below: the same number as f32
-    if fmt is F16 and len(parts) == 2 and parts[1][0] is E5M2 and parts[0][0].kind == "bits" and not np.any(parts[0][1]):
-        return parts[1][1]
-    held = "+".join(f.name for f, _ in parts)
+    held = "+".join(f.name for f, _ in value.parts)
     raise NotStructuredError(f"bits of {held} data are read as {fmt.name}", feature=f"{held} read as {fmt.name}")
 
 
@@ -262,7 +316,7 @@ def common_fmts(a: Value, b: Value) -> tuple[Fmt, ...] | None:
         return None
     fmts: list[Fmt] = []
     for (f, _), (g, _) in zip(a.parts, b.parts):
-        if f is g or g.kind == "bits" and f.bits == g.bits:
+        if f is g or (g.kind == "bits" and f.bits == g.bits):
             fmts.append(f)
         elif f.kind == "bits" and f.bits == g.bits:
             fmts.append(g)
@@ -273,6 +327,41 @@ def common_fmts(a: Value, b: Value) -> tuple[Fmt, ...] | None:
         else:
             return None
     return tuple(fmts)
+
+
+def covering(fmt: Fmt, bits: "int | np.ndarray") -> Fmt:
+    """An integer format that holds concrete bits too (as ``const_part`` reads them)."""
+    if fmt.kind != "int":
+        return fmt
+    signed = fmt.lo < 0
+    if isinstance(bits, int):
+        low = high = bits - (1 << fmt.bits) if signed and bits >> fmt.bits - 1 else bits
+    else:
+        column = np.asarray(bits).astype(UINT[fmt.bits])
+        numbers = column.view(INT[fmt.bits]) if signed else column
+        low, high = int(numbers.min()), int(numbers.max())
+    return fmt if fmt.lo <= low and high <= fmt.hi else int_fmt(fmt.bits, min(low, fmt.lo), max(high, fmt.hi))
+
+
+def together(arena: Arena, values: Sequence[Value], width: int) -> tuple[tuple[Fmt, ...], list[list[Ids]]] | None:
+    """Registers, at least one of them symbolic, in common formats: (formats, ids of each); None where there are none."""
+    fmts: tuple[Fmt, ...] | None = next(tuple(f for f, _ in v.parts) for v in values if isinstance(v, Sym))
+    for v in values:
+        fmts = common_fmts(Sym(tuple((f, 0) for f in fmts)), v) if fmts is not None else None
+    if fmts is not None and all(f.bits in UINT for f in fmts):
+        for v in values:
+            pieces = (
+                split_bits(v, [f.bits for f in fmts])
+                if not isinstance(v, Sym)
+                else [ids if f.kind == "bits" else None for f, ids in v.parts]
+            )  # type: ignore[arg-type]
+            fmts = tuple(f if p is None else covering(f, p) for f, p in zip(fmts, pieces))
+        rows = [as_parts(arena, v, fmts) for v in values]
+        if all(row is not None for row in rows):
+            return fmts, [row for row in rows if row is not None]
+    from ptx_engine.isa.reinterpret import aligned
+
+    return aligned(arena, values, width)
 
 
 def choose(arena: Arena, mask: np.ndarray, a: Value, b: Value, width: int) -> Value:
@@ -295,13 +384,12 @@ def choose(arena: Arena, mask: np.ndarray, a: Value, b: Value, width: int) -> Va
             a, b = UINT[width].type(a), UINT[width].type(b)
         chosen: np.ndarray = np.where(mask, a, b)  # type: ignore[assignment, arg-type]
         return chosen
-    fmts = common_fmts(a, b)
-    if fmts is None:
+    found = together(arena, (a, b), width)
+    if found is None:
         raise NotStructuredError(
             f"threads of one group hold {a!r} and {b!r} in one register"[:200], feature="mixed formats in one register"
         )
-    left, right = as_parts(arena, a, fmts), as_parts(arena, b, fmts)
-    assert left is not None and right is not None
+    fmts, (left, right) = found
     return Sym(tuple((f, _where(mask, x, y)) for f, x, y in zip(fmts, left, right)))
 
 
@@ -309,7 +397,9 @@ def _choose_partial(mask: np.ndarray, a: Value, b: Value, width: int) -> Value:
     """``choose`` where a side is partly unwritten; the other must be concrete bits too."""
     for v in (a, b):
         if isinstance(v, Sym) and not is_partial(v):
-            raise NotStructuredError("a register holds symbolic data in some threads and nothing in others", feature="partly unwritten register")
+            raise NotStructuredError(
+                "a register holds symbolic data in some threads and nothing in others", feature="partly unwritten register"
+            )
     x, y = (v if isinstance(v, Sym) else Sym(((PARTIAL[width], _bits64(v, len(mask))),)) for v in (a, b))
     return settled(Sym(((PARTIAL[width], np.where(mask, x.parts[0][1], y.parts[0][1])),)))
 
@@ -341,15 +431,13 @@ def join(arena: Arena, values: Sequence[Value], sizes: Sequence[int], order: np.
         pieces = [np.full(n, v, UINT[width]) if isinstance(v, int) else v for v, n in zip(values, sizes)]
         column: np.ndarray = np.concatenate(pieces)  # type: ignore[arg-type]
         return column if order is None else column[order]
-    fmts: tuple[Fmt, ...] | None = tuple(f for f, _ in symbolic[0].parts)
-    for v in values:
-        fmts = common_fmts(Sym(tuple((f, 0) for f in fmts)), v) if fmts is not None else None
-    if fmts is None:
+    found = together(arena, values, width)
+    if found is None:
         raise NotStructuredError("threads that meet hold different formats in one register", feature="mixed formats in one register")
-    rows = [as_parts(arena, v, fmts) for v in values]
+    fmts, rows = found
     parts: list[Part] = []
     for i, fmt in enumerate(fmts):
-        ids = [row[i] for row in rows if row is not None]
+        ids = [row[i] for row in rows]
         if all(isinstance(x, int) and x == ids[0] for x in ids):
             parts.append((fmt, ids[0]))
             continue

@@ -11,8 +11,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from ptx_engine.errors import NotStructuredError
-from ptx_engine.isa.values import BITS, UINT, Fmt, Part, Sym, Value, const_part, int_fmt, split_bits, uninitialised
-from ptx_engine.terms import UNDEF, Arena, Ids
+from ptx_engine.isa.reinterpret import byte_parts, low_bits
+from ptx_engine.isa.values import BITS, UINT, Fmt, Part, Sym, Value, const_part, covering, int_fmt, split_bits, uninitialised
+from ptx_engine.terms import UNDEF, Arena
 
 UNINITIALISED = 0
 _PIECES = 8  # tags per format: no element has more pieces than 8 bytes / 1
@@ -52,7 +53,7 @@ class CellFormats:
 Column = tuple["int | np.ndarray", "int | np.ndarray"]  # ids or bits, tags
 
 
-def to_cells(formats: CellFormats, values: Sequence[Value], widths: Sequence[int]) -> list[tuple["int | np.ndarray", int]]:
+def to_cells(arena: Arena, formats: CellFormats, values: Sequence[Value], widths: Sequence[int]) -> list[tuple["int | np.ndarray", int]]:
     """Registers as columns of cells: (ids or bits, tag) each, low address first. ``widths`` in bits."""
     cells: list[tuple[int | np.ndarray, int]] = []
     g = formats.granule
@@ -60,27 +61,38 @@ def to_cells(formats: CellFormats, values: Sequence[Value], widths: Sequence[int
         if value is None:
             raise uninitialised("source of a store")
         if isinstance(value, Sym):
-            filled = 0
-            for fmt, ids in value.parts:
-                if filled >= width:
-                    break
+            for fmt, ids in stored_parts(arena, value, width, 8 * g):
                 if fmt.kind == "bits":
                     cells.extend((piece, formats.bits) for piece in split_bits(ids, [8 * g] * (fmt.bits // 8 // g)))
                 else:
-                    held = narrowed(fmt, width) if fmt.kind == "int" and fmt.bits > width else fmt
+                    held = cell_fmt(fmt)
                     first = formats.tag(held)
                     cells.extend((ids, first + i) for i in range(formats.pieces(held)))
-                filled += fmt.bits
         else:
             cells.extend((piece, formats.bits) for piece in split_bits(value, [8 * g] * (width // 8 // g)))
     return cells
 
 
-def narrowed(fmt: Fmt, bits: int) -> Fmt:
-    """A symbolic integer stored in fewer bits than its register has; refused if its range does not fit."""
-    if fmt.lo < -(1 << bits - 1) or fmt.hi >= 1 << bits:
-        raise NotStructuredError(f"{fmt.name} data is stored in {bits} bits", feature="narrowing store of a symbolic integer")
-    return int_fmt(bits, fmt.lo, fmt.hi)
+def stored_parts(arena: Arena, value: Sym, width: int, cell_bits: int) -> tuple[Part, ...]:
+    """The low ``width`` bits of a register as parts of whole cells. Raises NotStructuredError where a float would be torn."""
+    parts = value.parts
+    if sum(f.bits for f, _ in parts) == width and all(f.bits % cell_bits == 0 and f.kind != "piece" for f, _ in parts):
+        return parts
+    low = low_bits(arena, value, width)
+    if isinstance(low, Sym):
+        found = byte_parts(arena, low, cell_bits)
+        if found is not None:
+            return found
+    held = "+".join(f.name for f, _ in parts)
+    raise NotStructuredError(f"{held} data is stored in cells of {cell_bits} bits", feature=f"{held} in memory")
+
+
+def cell_fmt(fmt: Fmt) -> Fmt:
+    """The format under which an integer is kept in memory: few ranges, since a memory knows few formats."""
+    if fmt.kind != "int":
+        return fmt
+    low = -(1 << (-1 - fmt.lo).bit_length()) if fmt.lo < 0 else 0
+    return int_fmt(fmt.bits, low, (1 << max(fmt.hi, 0).bit_length()) - 1)
 
 
 class Cells:
@@ -202,7 +214,9 @@ def _mixed(arena: Arena, formats: CellFormats, columns: Sequence[Column], what: 
         pieces = [_bits(np.asarray(columns[j][0])[plain], formats.granule) for j in range(count)]
         if any(np.any(np.asarray(columns[j][1])[plain] != formats.bits) for j in range(count)):
             raise NotStructuredError(f"{what} reads part of an element", feature="torn element")
-        ids[plain] = const_part(arena, join_bits(pieces, 8 * formats.granule), fmt)
+        bits = join_bits(pieces, 8 * formats.granule)
+        fmt = covering(fmt, bits)
+        ids[plain] = const_part(arena, bits, fmt)
     ids[tags == UNINITIALISED] = UNDEF
     return (fmt, ids), count
 

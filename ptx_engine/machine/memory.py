@@ -14,7 +14,8 @@ from ptx_engine.errors import NotStructuredError, UnsupportedError
 from ptx_engine.isa.atomic import AtomicOp
 from ptx_engine.isa.group import Group
 from ptx_engine.isa.move import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_BYTES
-from ptx_engine.isa.values import BITS, Fmt, Sym, Value, choose, join, split_bits, uninitialised
+from ptx_engine.isa.reinterpret import integer_of, pieces_of, width_of
+from ptx_engine.isa.values import BITS, Fmt, Part, Sym, Value, choose, int_fmt, join, split_bits, uninitialised
 from ptx_engine.launch import BoundLaunch, Role
 from ptx_engine.machine import atomics
 from ptx_engine.machine.cells import UNINITIALISED, CellFormats, Cells, Column, assemble, to_cells
@@ -243,7 +244,7 @@ class Memory:
         if good is not None:
             self._partial_store(g, space, address, values, widths, instruction, good)
             return
-        data = to_cells(self.formats, values, widths)
+        data = to_cells(self.arena, self.formats, values, widths)
         if space == "shared":
             seen = stored_values([(ids, tag == self.formats.bits) for ids, tag in data], g.n)
             self._order_access(True, Space.SHARED, g, address, nbytes, instruction, seen)
@@ -447,7 +448,7 @@ class Memory:
         """A checked store into a module variable."""
         assert tensor.cells is not None
         self.arena.assumptions.setdefault(f"what is stored to variable {tensor.buffer.arg.name} is no output")
-        data = to_cells(self.formats, values, widths)
+        data = to_cells(self.arena, self.formats, values, widths)
         seen = stored_values([(ids, tag == self.formats.bits) for ids, tag in data], g.n)
         self._order_access(True, Space.GLOBAL, g, address, sum(widths) // 8, instruction, seen)
         tensor.cells.write(tensor.cells.index(0, _offset(tensor, address)), data)
@@ -520,7 +521,7 @@ class Memory:
             source = np.full(g.n, source, np.uint64)
         values = self._load_copy(g, source, left, instruction)
         widths = [left * 8 // len(values)] * len(values)
-        cells = to_cells(formats, values, widths)
+        cells = to_cells(self.arena, formats, values, widths)
         return cells + [(0, formats.bits)] * ((size - left) // formats.granule)
 
     def _load_copy(self, g: Group, source: np.ndarray, left: int, instruction: int) -> list[Value]:
@@ -596,22 +597,43 @@ def elements_of(tensor: TensorMemory, values: list[Value], widths: tuple[int, ..
                 f"a store of {width} bits writes part of an element of {tensor.buffer.arg.name}", feature="torn element"
             )
         if not isinstance(value, Sym):
-            from ptx_engine.isa.values import BITS, const_part
+            from ptx_engine.isa.values import const_part
 
             columns.extend(const_part(tensor.arena, piece, tensor.fmt) for piece in split_bits(value, [size] * (width // size)))
             continue
-        filled = 0
-        for fmt, ids in value.parts:
-            if filled >= width:
-                break
-            filled += fmt.bits
-            if fmt.kind == "bits" and fmt.bits > size:
-                columns.extend(tensor.as_element((BITS[size], piece), "a store") for piece in split_bits(ids, [size] * (fmt.bits // size)))
-            elif fmt.kind == "int" and fmt.bits > width:
-                columns.append(tensor.as_element((fmt, ids), "a store"))
-            else:
-                columns.append(tensor.as_element((fmt, ids), "a store"))
+        columns.extend(_elements_of_symbolic(tensor, value, width))
     return columns
+
+
+def _elements_of_symbolic(tensor: TensorMemory, value: Sym, width: int) -> list[Ids]:
+    """The low ``width`` bits of a symbolic register as elements; parts that are elements already are taken as they are."""
+    size = tensor.fmt.bits
+    parts = value.parts
+    if len(parts) * size != width or any(f.bits != size or f.kind == "piece" for f, _ in parts):
+        if width > size or len(parts) != 1 or parts[0][0].kind == "piece":
+            parts = _parts_of_width(tensor.arena, value, width, size)
+    return [tensor.as_element(part, "a store") for part in parts]
+
+
+def _parts_of_width(arena: Arena, value: Sym, width: int, size: int) -> tuple[Part, ...]:
+    pieces = pieces_of(arena, value, [size] * (width // size) + [max(0, width_of(value, width) - width)])
+    found: list[Part] = []
+    for piece in (pieces or ())[: width // size]:
+        if isinstance(piece, Sym):
+            found.extend(piece.parts if len(piece.parts) == 1 else _as_one(arena, piece, size))
+        else:
+            assert piece is not None
+            found.append((BITS[size], piece))
+    if len(found) != width // size:
+        held = "+".join(f.name for f, _ in value.parts)
+        raise NotStructuredError(f"a store of {held} data writes part of an element", feature=f"torn {held}")
+    return tuple(found)
+
+
+def _as_one(arena: Arena, piece: Sym, size: int) -> tuple[Part, ...]:
+    """Fields of one element as one integer."""
+    number = integer_of(arena, piece, size, False)
+    return () if number is None else ((int_fmt(size, number[1], number[2]), number[0]),)
 
 
 def stored_values(cells: "list[tuple[int | np.ndarray, bool]]", n: int) -> np.ndarray:
