@@ -12,8 +12,8 @@ from gmpy2 import mpq
 
 from ptx_engine.decide.budget import Meter
 from ptx_engine.decide.normal_ring import Coef
+from ptx_engine.decide.term_view import TermView
 from ptx_engine.decide.walk import CONSTANTS, INPUT, Template
-from ptx_engine.terms.arena import Arena
 from ptx_engine.terms.ops import TABLE, Op
 
 #: atoms 0..2 are the symbolic constants: their powers may cancel, since they are not zero
@@ -59,7 +59,7 @@ class Canonical:
     """Canonical forms of the nodes of one template. A form is a dict monomial -> coefficient, interned; -1 where there is
     none (a NaN or an infinity below)."""
 
-    def __init__(self, arena: Arena, template: Template, meter: Meter) -> None:
+    def __init__(self, arena: TermView, template: Template, meter: Meter) -> None:
         self.arena, self.template, self.meter = arena, template, meter
         self.forms: list[dict[int, Coef]] = [{}]  # form 0 is zero
         self._form_ids: dict[frozenset, int] = {frozenset(): 0}

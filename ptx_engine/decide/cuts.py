@@ -8,7 +8,9 @@ away, and the rest is proved again. Nothing rests on the hash.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 import numpy as np
 
@@ -21,17 +23,20 @@ from ptx_engine.terms.ops import TABLE, Op
 SMALL = 4096
 
 
-class _Mapped:
+Record = TypeVar("Record", DotRecord, NaryRecord)
+
+
+class _Mapped(Generic[Record]):
     """Records with their operands mapped, made on first use."""
 
-    def __init__(self, view: "CutView", records: list) -> None:
-        self._view, self._records = view, records
-        self._cache: dict[int, DotRecord | NaryRecord] = {}
+    def __init__(self, records: Sequence[Record], mapped: Callable[[Record], Record]) -> None:
+        self._records, self._mapped = records, mapped
+        self._cache: dict[int, Record] = {}
 
-    def __getitem__(self, index: int) -> "DotRecord | NaryRecord":
+    def __getitem__(self, index: int) -> Record:
         found = self._cache.get(index)
         if found is None:
-            found = self._cache[index] = self._view.mapped(self._records[index])
+            found = self._cache[index] = self._mapped(self._records[index])
         return found
 
 
@@ -42,11 +47,11 @@ class CutView:
         self.arena, self.image = arena, image
         self.consts: list[Const] = arena.consts
         self.inputs: list[Input] = arena.inputs
-        op, *columns = arena.columns()
-        self._columns = (op, *(self._mapped_slot(op, column, slot) for slot, column in enumerate(columns)))
-        self.dots, self.naries = _Mapped(self, arena.dots), _Mapped(self, arena.naries)
+        op, a, b, c = arena.columns()
+        self._columns = (op, self._mapped_slot(op, a, 0), self._mapped_slot(op, b, 1), self._mapped_slot(op, c, 2))
+        self.dots, self.naries = _Mapped(arena.dots, self._mapped_dot), _Mapped(arena.naries, self._mapped_nary)
 
-    def columns(self) -> tuple[np.ndarray, ...]:
+    def columns(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Operator codes and mapped operands."""
         return self._columns
 
@@ -60,10 +65,10 @@ class CutView:
     def _mapped_slot(self, op: np.ndarray, column: np.ndarray, slot: int) -> np.ndarray:
         return np.where(_ID_SLOT[slot][op], self._map(column), column)
 
-    def mapped(self, record: "DotRecord | NaryRecord") -> "DotRecord | NaryRecord":
-        """A record with mapped operands."""
-        if isinstance(record, NaryRecord):
-            return NaryRecord(record.first, self._map(record.operands))
+    def _mapped_nary(self, record: NaryRecord) -> NaryRecord:
+        return NaryRecord(record.first, self._map(record.operands))
+
+    def _mapped_dot(self, record: DotRecord) -> DotRecord:
         return DotRecord(record.first, self._map(record.rows), self._map(record.cols), self._map(record.acc))
 
 

@@ -13,6 +13,7 @@ from ptx_engine.decide.normal_difference import Difference, Former, NormalForm, 
 from ptx_engine.decide.normal_forms import Forms
 from ptx_engine.decide.normal_ring import UNDECIDED_KINDS, Poly, Sign
 from ptx_engine.decide.normal_value import Evaluator, Leaf, operands
+from ptx_engine.decide.term_view import TermView
 from ptx_engine.decide.walk import CONSTANTS, INPUT, Template
 from ptx_engine.terms.arena import Arena
 from ptx_engine.terms.ops import Op
@@ -44,7 +45,7 @@ def prove_template(arena: Arena, template: Template, pairs: list[tuple[int, int]
     return [proofs[number] for number in range(len(pairs))]
 
 
-def canonical_proofs(arena: Arena, template: Template, pairs: list[tuple[int, int]], meter: Meter) -> dict[int, Proof]:
+def canonical_proofs(arena: TermView, template: Template, pairs: list[tuple[int, int]], meter: Meter) -> dict[int, Proof]:
     """The pairs whose sides have one canonical form. Opaque operations go to the full proof, which names them."""
     if Op.OPAQUE in template.ops:
         return {}

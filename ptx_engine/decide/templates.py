@@ -15,9 +15,10 @@ import numpy as np
 
 from ptx_engine.decide.budget import Meter, ProofBudget, Undecided
 from ptx_engine.decide.columns import Columns, HashCollision
-from ptx_engine.decide.cuts import CutView, find_cuts
+from ptx_engine.decide.cuts import find_cuts
 from ptx_engine.decide.normal_difference import Difference, NormalForm
 from ptx_engine.decide.proof import Proof, canonical_proofs, prove_template
+from ptx_engine.decide.term_view import TermView
 from ptx_engine.decide.walk import INPUT, SplitClass, Template, Walker
 from ptx_engine.terms.arena import CONST_CAP, NAN, UNDEF, Arena
 
@@ -135,7 +136,7 @@ class Depth(Enum):
 
 class _Session:
     def __init__(
-        self, arena: "Arena | CutView", reference: np.ndarray, candidate: np.ndarray, budget: ProofBudget, deadline: float,
+        self, arena: TermView, reference: np.ndarray, candidate: np.ndarray, budget: ProofBudget, deadline: float,
         depth: Depth = Depth.FULL, leaves: np.ndarray | None = None, patient: bool = True,
     ) -> None:  # fmt: skip
         self._patient = patient  # whether a class whose proof fails is split by how its inputs coincide
@@ -214,7 +215,7 @@ class _Session:
             raise Undecided("canonical forms differ")
         if _permuted(template):
             self._split(template, split_constants)
-        (proof,) = prove_template(self._arena, template, [(0, 1)], meter)
+        (proof,) = prove_template(self._whole(), template, [(0, 1)], meter)
         if proof.outcome != "equal":
             self._split(template, split_constants)
         self._store(members, proof)
@@ -227,6 +228,11 @@ class _Session:
             labels = _coincidences(template)
             if labels.any():
                 raise SplitClass(labels)
+
+    def _whole(self) -> Arena:
+        """The arena itself: normal forms are made of whole terms only."""
+        assert isinstance(self._arena, Arena)
+        return self._arena
 
     def _roots(self, members: np.ndarray) -> np.ndarray:
         """The root columns of a class: both sides, and the leaf that a cut member may come out as."""
@@ -252,7 +258,7 @@ class _Session:
             known = {n % count: proof for n, proof in canonical_proofs(self._arena, template, pairs, meter).items()}
             rest = [n for n in range(count) if n not in known]
             if rest and self._depth is Depth.FULL:
-                known.update(zip(rest, prove_template(self._arena, template, [pairs[n] for n in rest], meter)))
+                known.update(zip(rest, prove_template(self._whole(), template, [pairs[n] for n in rest], meter)))
             for number, member in enumerate(members):
                 self._store(np.array([member], np.int64), known.get(number) or Proof("unknown", "canonical forms differ"))
         except Undecided as reason:

@@ -14,7 +14,8 @@ import numpy as np
 
 from ptx_engine.decide.budget import Meter
 from ptx_engine.decide.columns import Columns
-from ptx_engine.terms.arena import CONST_CAP, NAN, NEG_INF, POS_INF, UNDEF, ZERO, Arena, DotRecord
+from ptx_engine.decide.term_view import TermView
+from ptx_engine.terms.arena import CONST_CAP, NAN, NEG_INF, POS_INF, UNDEF, ZERO, DotRecord
 from ptx_engine.terms.ops import TABLE, Op
 
 #: template-only operator codes: a variable that stands for an input column, and one for a column of constants
@@ -50,7 +51,7 @@ class Template:
 class Walker:
     """Walks the columns of one class over an arena."""
 
-    def __init__(self, arena: Arena, columns: Columns, meter: Meter, split_constants: bool) -> None:
+    def __init__(self, arena: TermView, columns: Columns, meter: Meter, split_constants: bool) -> None:
         self._arena = arena
         self._op, self._a, self._b, self._c = arena.columns()
         self._columns = columns
@@ -310,6 +311,6 @@ class Walker:
         self._ops[node], self._args[node] = Op.DOT, (acc, *pairs.reshape(-1).tolist())
 
 
-def leaf_constants(arena: Arena, template: Template, node: int) -> list[int]:
+def leaf_constants(arena: TermView, template: Template, node: int) -> list[int]:
     """The distinct constant ids of a CONSTANTS column."""
     return [int(i) for i in np.unique(template.columns.blocks(node)).tolist() if 0 <= i < CONST_CAP or arena.node(int(i))[0] is Op.CONST]

@@ -1,0 +1,40 @@
+"""What a walk needs to see of an arena: the arena itself, or one whose operands are mapped (``cuts.CutView``)."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+
+from ptx_engine.terms.arena import DotRecord, Input, NaryRecord
+from ptx_engine.terms.constants import Const
+from ptx_engine.terms.ops import Op
+
+
+class DotRecords(Protocol):
+    """Dot records by number."""
+
+    def __getitem__(self, index: int, /) -> DotRecord: ...
+
+
+class NaryRecords(Protocol):
+    """Wide reductions by number."""
+
+    def __getitem__(self, index: int, /) -> NaryRecord: ...
+
+
+class TermView(Protocol):
+    """Columns of operators and operands, records, constants and inputs."""
+
+    @property
+    def consts(self) -> list[Const]: ...
+    @property
+    def inputs(self) -> list[Input]: ...
+    @property
+    def dots(self) -> DotRecords: ...
+    @property
+    def naries(self) -> NaryRecords: ...
+
+    def columns(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]: ...
+
+    def node(self, ident: int) -> tuple[Op, int, int, int]: ...
