@@ -47,7 +47,7 @@ def short_configuration(report: KernelReport) -> str:
         if len(blocks) > 1 and key.startswith("BLOCK_"):
             continue
         parts.append(f"{_ABBREVIATIONS[key]}{value}" if key in _ABBREVIATIONS else f"{key}={value}")
-    if report.ctas_executed < report.ctas_total:
+    if 0 < report.ctas_executed < report.ctas_total:
         parts.append("(sampled CTAs)")
     return " ".join(parts)
 
@@ -85,7 +85,7 @@ def _number_columns(narrow: bool) -> list[str]:
 
 
 def _numbers(report: KernelReport, narrow: bool) -> list[str]:
-    ctas, findings = f"{report.ctas_executed}/{report.ctas_total}", str(len(report.findings))
+    ctas, findings = f"{report.ctas_executed}/{report.ctas_total}", finding_counts(report)
     validate = f"{report.validate_s:.2f} s"
     if narrow:
         return [ctas, findings, validate]
@@ -93,6 +93,13 @@ def _numbers(report: KernelReport, narrow: bool) -> list[str]:
     classes = str(report.output_classes) if proved and report.deciding else "-"
     outputs = str(report.output_elements) if report.deciding else "-"
     return [outputs, classes, ctas, findings, f"{report.compile_s:.2f} s" if report.compile_s else "-", validate]
+
+
+def finding_counts(report: KernelReport) -> str:
+    """``2``, or ``0 (+1 note)``: notes change no verdict and are counted apart."""
+    errors = len(report.error_findings)
+    notes = len(report.findings) - errors
+    return f"{errors} (+{notes} note{'s' * (notes != 1)})" if notes else str(errors)
 
 
 def _assumption_line(reports: Sequence[KernelReport]) -> str:

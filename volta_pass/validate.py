@@ -22,6 +22,7 @@ from volta_pass.blame import SOURCE_RACE, assign_blame, blame_findings
 from volta_pass.cta_sample import affordable
 from volta_pass.job import TtirReference, ValidationJob, launch_to_json
 from volta_pass.kernel_report import OWN_SOURCE, REFERENCE, Comparison, KernelReport
+from volta_pass.schedules import for_all_schedules
 from volta_pass.stages import Evaluated, Stages, restrict
 from volta_pass.ttir_uses import ParameterUse, parameter_uses
 
@@ -132,6 +133,8 @@ class _Validation:
             options = replace(options, seconds=options.seconds * SAMPLE_SHARE)
         self.stages = Stages(job.launch, options, limit)
         self.failed: list[PtxError] = []
+        #: why the candidate's run does not stand for all schedules
+        self.dependent: list[str] = []
 
     def fail(self, error: PtxError, what: str) -> None:
         """Note a failure, or leave with it if it is ours or asks for another attempt."""
@@ -172,6 +175,7 @@ def _execute(state: _Validation) -> "Execution | None":
     report.ctas_executed, report.ctas_total = execution.ctas_executed, execution.ctas_total
     report.instructions = execution.instructions
     report.assumptions += execution.assumptions
+    state.dependent = execution.schedule_dependent
     state.stages.seconds.update(execution.seconds)
     return execution
 
@@ -213,7 +217,7 @@ def _compare(state: _Validation, against: str, label: str, reference: Evaluated,
         state.fail(error, f"could not be compared with the {against}")
         return []
     state.report.assumptions += verdict.assumptions
-    return [Comparison(against, label, verdict)]
+    return [Comparison(against, label, for_all_schedules(verdict, state.dependent))]
 
 
 def _uses(job: ValidationJob) -> list[ParameterUse]:

@@ -436,13 +436,14 @@ class Machine:
         order_seconds = self.memory.order_seconds + now - start
         seconds = {**seconds, "execute": now - started - order_seconds, "order": order_seconds}
         footprints = {t.buffer.arg.name: t.footprint() for t in self.memory.tensors if t.buffer.arg.role is not Role.IN and t.cells is None}
-        assumptions = [] if not isinstance(self.order, NoOrder) else ["order not checked"]
         launch = self.bound.launch
         dependent = [
             f"{reason} ({self.origins[pc].user_loc or f'PTX line {self.origins[pc].ptx_line}'})"
             for reason, pc in self.log.dependent.items()
         ]
-        return Execution(footprints, findings, ctas, launch.cta_count, self.executed, seconds, assumptions, self.origins, dependent)
+        return Execution(
+            footprints, findings, ctas, launch.cta_count, self.executed, seconds, self.order.assumptions, self.origins, dependent
+        )
 
     def findings(self) -> list[Finding]:
         """All findings so far, with the PTX and user lines filled in."""

@@ -14,6 +14,9 @@ from ptx_engine.order.records import AtomicKind, MemoryOrder, Observation, Scope
 class OrderPort(Protocol):
     """The part of ``order.OrderChecker`` that the machine calls."""
 
+    @property
+    def assumptions(self) -> list[str]: ...
+
     def begin_batch(self, ctas: np.ndarray) -> None: ...
 
     def read(self, space: Space, instruction: int, threads: np.ndarray, addresses: "int | np.ndarray", nbytes: int) -> None: ...
@@ -23,8 +26,8 @@ class OrderPort(Protocol):
     ) -> None: ...
 
     def async_copy(
-        self, instruction: int, threads: np.ndarray, shared_addresses: "int | np.ndarray", global_addresses: "int | np.ndarray", nbytes: int,
-        global_bytes: int | None = None, reads: np.ndarray | None = None,
+        self, instruction: int, threads: np.ndarray, shared_addresses: "int | np.ndarray", global_addresses: "int | np.ndarray",
+        nbytes: int, global_bytes: int | None = None, reads: np.ndarray | None = None,
     ) -> None: ...  # fmt: skip
 
     def commit_group(self, instruction: int, threads: np.ndarray) -> None: ...
@@ -38,8 +41,8 @@ class OrderPort(Protocol):
     def cta_reset(self, instruction: int, slots: np.ndarray, barrier_id: int) -> None: ...
 
     def atomic(
-        self, space: Space, instruction: int, threads: np.ndarray, addresses: "int | np.ndarray", nbytes: int, scope: Scope, order: MemoryOrder,
-        kind: AtomicKind = AtomicKind.RMW, observation: Observation = Observation.DECIDES,
+        self, space: Space, instruction: int, threads: np.ndarray, addresses: "int | np.ndarray", nbytes: int, scope: Scope,
+        order: MemoryOrder, kind: AtomicKind = AtomicKind.RMW, observation: Observation = Observation.DECIDES,
     ) -> None: ...  # fmt: skip
 
     def warp_barrier(self, instruction: int, threads: np.ndarray) -> None: ...
@@ -56,6 +59,10 @@ class OrderPort(Protocol):
 class NoOrder:
     """Order checking switched off: listens to nothing and finds nothing. The verdict says so."""
 
+    @property
+    def assumptions(self) -> list[str]:
+        return ["order not checked"]
+
     def begin_batch(self, ctas: np.ndarray) -> None: ...
 
     def read(self, space: Space, instruction: int, threads: np.ndarray, addresses: "int | np.ndarray", nbytes: int) -> None: ...
@@ -65,8 +72,8 @@ class NoOrder:
     ) -> None: ...
 
     def async_copy(
-        self, instruction: int, threads: np.ndarray, shared_addresses: "int | np.ndarray", global_addresses: "int | np.ndarray", nbytes: int,
-        global_bytes: int | None = None, reads: np.ndarray | None = None,
+        self, instruction: int, threads: np.ndarray, shared_addresses: "int | np.ndarray", global_addresses: "int | np.ndarray",
+        nbytes: int, global_bytes: int | None = None, reads: np.ndarray | None = None,
     ) -> None: ...  # fmt: skip
 
     def commit_group(self, instruction: int, threads: np.ndarray) -> None: ...
@@ -80,8 +87,8 @@ class NoOrder:
     def cta_reset(self, instruction: int, slots: np.ndarray, barrier_id: int) -> None: ...
 
     def atomic(
-        self, space: Space, instruction: int, threads: np.ndarray, addresses: "int | np.ndarray", nbytes: int, scope: Scope, order: MemoryOrder,
-        kind: AtomicKind = AtomicKind.RMW, observation: Observation = Observation.DECIDES,
+        self, space: Space, instruction: int, threads: np.ndarray, addresses: "int | np.ndarray", nbytes: int, scope: Scope,
+        order: MemoryOrder, kind: AtomicKind = AtomicKind.RMW, observation: Observation = Observation.DECIDES,
     ) -> None: ...  # fmt: skip
 
     def warp_barrier(self, instruction: int, threads: np.ndarray) -> None: ...

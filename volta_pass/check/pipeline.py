@@ -22,6 +22,7 @@ from volta_pass.check.options import CheckOptions
 from volta_pass.check.sides import ReadySide, SideRun, ready_side
 from volta_pass.job import launch_to_json
 from volta_pass.kernel_report import OWN_SOURCE, REFERENCE, Blame, Comparison, KernelReport
+from volta_pass.schedules import dependence_reason, for_all_schedules
 from volta_pass.spec import Spec, read_spec
 
 
@@ -73,12 +74,19 @@ class _Check:
         report.findings += run.findings
         report.ctas_executed, report.ctas_total = run.ctas
         if reference is None:
-            report.status = Status.REFUTED if report.error_findings else Status.PROVED
-            report.assumptions.append("order and memory only: outputs were not compared")
+            self._conclude_alone(run, bounds[0])
             return
         expected = self._execute(reference, bounds[-1])
         report.findings += [_of_reference(finding) for finding in expected.findings]
         self._compare(bounds[0], reference, expected, run)
+
+    def _conclude_alone(self, run: SideRun, bound: BoundLaunch) -> None:
+        """The verdict on a candidate without a reference."""
+        report = self.report
+        reason = dependence_reason(run.dependent)
+        report.status = Status.REFUTED if report.error_findings else Status.UNKNOWN if reason else Status.PROVED
+        report.reason = reason if report.status is Status.UNKNOWN else ""
+        report.assumptions += [*bound.arena.assumptions, "order and memory only: outputs were not compared"]
 
     def _describe(self, candidate: ReadySide) -> None:
         report = self.report
@@ -101,7 +109,7 @@ class _Check:
 
     def _compare(self, bound: BoundLaunch, reference: ReadySide, expected: SideRun, run: SideRun) -> None:
         start = time.perf_counter()
-        verdict = self._decide(bound, expected, run)
+        verdict = for_all_schedules(self._decide(bound, expected, run), [*run.dependent, *expected.dependent])
         report = self.report
         self._add_seconds({"decide": time.perf_counter() - start})
         against = REFERENCE if self.spec.reference is not None else OWN_SOURCE

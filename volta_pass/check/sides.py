@@ -27,6 +27,8 @@ class SideRun:
     instructions: int = 0
     seconds: dict[str, float] = field(default_factory=dict)
     assumptions: list[str] = field(default_factory=list)
+    #: why this run does not stand for all schedules
+    dependent: list[str] = field(default_factory=list)
 
 
 @dataclass
@@ -100,4 +102,7 @@ def _execute(module: Module, entry: str, bound: BoundLaunch, options: CheckOptio
     from ptx_engine.machine import execute
 
     done = execute(module, entry, bound, budget=options.budget(), source=text, externs=externs)
-    return SideRun(done.footprints, done.findings, (done.ctas_executed, done.ctas_total), done.instructions, done.seconds, done.assumptions)
+    return SideRun(
+        done.footprints, done.findings, (done.ctas_executed, done.ctas_total), done.instructions, done.seconds,
+        done.assumptions, done.schedule_dependent,
+    )  # fmt: skip

@@ -74,7 +74,7 @@ def _place(site: Site, ptx_name: str) -> str:
 
 
 def _place_name(finding: Finding) -> str:
-    if finding.kind in ("data race", "same-value write"):
+    if finding.kind in ("data race", "same-value write", "unused read"):
         return f"{finding.space} memory" if finding.space else ""
     return finding.tensor or (f"{finding.space} memory" if finding.space and finding.space != "register" else "")
 
