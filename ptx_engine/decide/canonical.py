@@ -19,7 +19,7 @@ from ptx_engine.terms.ops import TABLE, Op
 #: atoms 0..2 are the symbolic constants: their powers may cancel, since they are not zero
 LOG2E, PI, SQRT2 = 0, 1, 2
 _ADDITIVE = frozenset({Op.ADD, Op.SUB, Op.NEG, Op.FMA, Op.DOT, Op.NSUM})
-_EXTREME = {Op.MAX: "max", Op.NMAX: "max", Op.MIN: "min", Op.NMIN: "min"}
+_EXTREME: dict[int, str] = {Op.MAX: "max", Op.NMAX: "max", Op.MIN: "min", Op.NMIN: "min"}
 #: operands that a flattened set of a maximum may have in all before it is kept as it was written
 _SET_LIMIT = 1 << 20
 
@@ -37,13 +37,12 @@ def _forms_in(key: tuple) -> "tuple[int, ...] | frozenset[int]":
     return key[1:] if key[0] in ("sum", "exp2") else key[1 : 1 + TABLE[key[0]].arity]
 
 
-def _operands(template: Template, node: int) -> tuple[int, ...]:
-    code = template.ops[node]
-    if code in (INPUT, CONSTANTS) or code == Op.CONST:
-        return ()
-    args = template.args[node]
-    row = TABLE[Op(code)]
-    return args if row.record else args[: row.arity]
+#: operator code -> how many arguments are operands (_ALL: every one)
+_ALL = 1 << 30
+_COUNT = [0] * 256
+for _op, _row in TABLE.items():
+    _COUNT[_op] = _ALL if _row.record else 0 if _op is Op.CONST else _row.arity
+_COMMUTES = frozenset(int(o) for o, row in TABLE.items() if row.commutative)
 
 
 def _summands(op: int, args: tuple[int, ...]) -> tuple[int, ...]:
@@ -76,6 +75,8 @@ class Canonical:
         self._extremes: dict[tuple[str, tuple[int, ...]], int] = {}
         self.of: list[int] = [-1] * len(template.ops)
         self._factors: dict[int, tuple[Coef, int]] = {}
+        self._operands = [args[: _COUNT[op]] for op, args in zip(template.ops, template.args)]
+        self._atom_forms: dict[int, int] = {}
         self._inlined = self._find_inlined()
         self._run()
 
@@ -92,7 +93,7 @@ class Canonical:
         for root in self.template.roots:
             uses[root] += 2
         for node, op in enumerate(ops):
-            for child in _operands(self.template, node):
+            for child in self._operands[node]:
                 uses[child] += 1
             for child in _summands(op, self.template.args[node]):
                 summand[child] += 1
@@ -106,7 +107,7 @@ class Canonical:
             node = stack[-1]
             if entered[node] == 0:
                 entered[node] = 1
-                stack.extend(child for child in _operands(template, node) if not entered[child])
+                stack.extend([child for child in self._operands[node] if not entered[child]])
                 continue
             stack.pop()
             if entered[node] == 1:
@@ -138,9 +139,12 @@ class Canonical:
         found = self._atoms.get(key)
         if found is None:
             found = self._atoms[key] = len(self._atoms)
-            if key[0] in PARTIAL or any(self._form_partial(f) for f in _forms_in(key)):
+            if key[0] in PARTIAL or (self._partial and any(self._form_partial(f) for f in _forms_in(key))):
                 self._partial.add(found)
-        return self._intern({self._monomial(0, ((found, 1),)): 1})
+        form = self._atom_forms.get(found)
+        if form is None:
+            form = self._atom_forms[found] = self._intern({self._monomial(0, ((found, 1),)): 1})
+        return form
 
     def _form_partial(self, form: int) -> bool:
         return bool(self._partial) and any(self._monomial_partial(m) for m in self.forms[form])
@@ -196,7 +200,7 @@ class Canonical:
             return self._constant(args[0])
         if op in _ADDITIVE:
             return self._sum(node)
-        operands = [self.of[n] for n in _operands(self.template, node)]
+        operands = [self.of[n] for n in self._operands[node]]
         if any(f < 0 for f in operands):
             return -1
         if op == Op.MUL:
@@ -206,10 +210,10 @@ class Canonical:
         if op == Op.EXP2:
             return self._intern({self._monomial(operands[0], ()): 1})
         if op in _EXTREME:
-            return self._extreme(_EXTREME[Op(op)], operands)
-        if TABLE[Op(op)].commutative:
+            return self._extreme(_EXTREME[op], operands)
+        if op in _COMMUTES:
             operands.sort()
-        return self._atom((op, *operands, *args[TABLE[Op(op)].arity :]))
+        return self._atom((op, *operands, *args[_COUNT[op] :]))
 
     def _constant(self, index: int) -> int:
         const = self.arena.consts[index]

@@ -78,9 +78,9 @@ for _op, _row in TABLE.items():
         _ID_SLOT[_slot, _op] = _slot < _row.arity and _name not in _row.plain
 
 
-#: operators whose nodes may be twins (no records, no constants), and those whose first two operands may be swapped
+#: operators whose nodes are looked at as twins (those of reductions), and those whose first two operands may be swapped
 _PAIRED, _COMMUTES = np.zeros(256, bool), np.zeros(256, bool)
-_PAIRED[[o for o, row in TABLE.items() if not row.record and o is not Op.CONST]] = True
+_PAIRED[[Op.ADD, Op.FMA, Op.MAX, Op.MIN]] = True
 _COMMUTES[[o for o, row in TABLE.items() if row.commutative and row.arity == 2] + [Op.FMA]] = True
 
 #: never cut: canonical forms see through products and differences at no cost, and compilers contract them into their users
@@ -141,7 +141,8 @@ def find_cuts(arena: Arena, reference: np.ndarray, candidate: np.ndarray) -> Cut
     ids = np.flatnonzero(~_TRANSPARENT[op[CONST_CAP:]]) + CONST_CAP
     ids = ids[twin[ids] == ids].astype(np.int32)
     uses = _uses(arena, np.concatenate([low[low >= CONST_CAP], inner]))
-    np.add.at(uses, twin, np.where(twin != np.arange(len(twin)), uses, 0))
+    paired = np.flatnonzero(twin != np.arange(len(twin), dtype=np.int32))
+    np.add.at(uses, twin[paired], uses[paired])
     uses, keys = uses[ids], values[ids]
     likely = _on_both_sides(keys, ids <= boundary)
     ids, keys, uses = ids[likely], keys[likely], uses[likely]
@@ -225,17 +226,35 @@ def _uses(arena: Arena, outputs: np.ndarray) -> np.ndarray:
         part = column[_ID_SLOT[slot][op]]
         uses += np.bincount(part[part >= CONST_CAP], minlength=len(op)).astype(np.int32)
     np.add.at(uses, outputs, 1)
-    for record in reversed(arena.dots):
-        _, height, width = record.acc.shape
-        for ids, times in ((record.rows, width), (record.cols, height)):
-            np.add.at(uses, ids[ids >= CONST_CAP], min(times, 2))
-        live = uses[record.first : record.first + record.acc.size] > 0  # a product of zeros is emitted and not used
-        acc = record.acc.ravel()[live]
-        np.add.at(uses, acc[acc >= CONST_CAP], 1)
-    for nary in arena.naries:
-        np.add.at(uses, nary.operands[nary.operands >= CONST_CAP], 1)
+    if arena.naries:
+        _count(uses, np.concatenate([nary.operands.ravel() for nary in arena.naries]), 1)
+    if arena.dots:
+        _count(uses, np.concatenate([record.rows.ravel() for record in arena.dots]), 2)
+        _count(uses, np.concatenate([record.cols.ravel() for record in arena.dots]), 2)
+        _count_accumulators(uses, arena)
     _pass_down(uses, op, columns)
     return uses
+
+
+def _count(uses: np.ndarray, ids: np.ndarray, times: int) -> None:
+    inner = ids[ids >= CONST_CAP]
+    if inner.size:
+        uses += np.bincount(inner, minlength=len(uses)).astype(np.int32) * np.int32(times)
+
+
+def _count_accumulators(uses: np.ndarray, arena: Arena) -> None:
+    """Accumulators of products that are used themselves: a product of zeros is emitted, and its accumulator used instead."""
+    acc = np.concatenate([record.acc.ravel() for record in arena.dots])
+    nodes = np.concatenate([np.arange(record.first, record.first + record.acc.size) for record in arena.dots])
+    inner = acc >= CONST_CAP
+    acc, nodes = acc[inner], nodes[inner]
+    _count(uses, acc, 1)
+    while True:
+        dead = uses[nodes] == 0
+        if not dead.any():
+            return
+        np.subtract.at(uses, acc[dead], 1)
+        acc, nodes = acc[~dead], nodes[~dead]
 
 
 def _pass_down(uses: np.ndarray, op: np.ndarray, columns: list[np.ndarray]) -> None:
