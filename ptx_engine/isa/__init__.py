@@ -1,21 +1,26 @@
 """Instruction specs; importing this package registers all of them."""
 
-from ptx_engine.isa import atomic, bitfield, calls, compare, convert, floating, integer, memory, move, shuffle, tensor_core, vote
+from ptx_engine.isa import (
+    atomic,
+    bitfield,
+    calls,
+    carry,
+    compare,
+    convert,
+    floating,
+    integer,
+    masks,
+    memory,
+    move,
+    packed,
+    refused,
+    shuffle,
+    tensor_core,
+    vote,
+)
 from ptx_engine.isa.registry import FORMS, REFUSED
 
 __all__ = [
-    "FORMS",
-    "REFUSED",
-    "atomic",
-    "bitfield",
-    "calls",
-    "compare",
-    "convert",
-    "floating",
-    "integer",
-    "memory",
-    "move",
-    "shuffle",
-    "tensor_core",
-    "vote",
-]
+    "FORMS", "REFUSED", "atomic", "bitfield", "calls", "carry", "compare", "convert", "floating", "integer", "masks", "memory", "move", "packed",
+    "refused", "shuffle", "tensor_core", "vote",
+]  # fmt: skip

@@ -10,6 +10,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ptx_engine.isa.bits import symbolic_extract, symbolic_funnel, symbolic_insert, symbolic_integer, symbolic_lop3, uniform_int
+from ptx_engine.isa.compare import combine, compare_symbolic, invert
 from ptx_engine.isa.decode import Decode, Step
 from ptx_engine.isa.group import Group
 from ptx_engine.isa.integer import table_step, to_bits, to_signed
@@ -222,10 +223,12 @@ def _lop3(table: int) -> Callable[..., "int | np.ndarray"]:
     return compute
 
 
-@instruction("lop3", "type=b32", source=_L + "lop3")
+@instruction("lop3", "type=b32", "bool=and|or type=b32", source=_L + "lop3")
 def lop3(d: Decode) -> Step:
-    d.expect(5)
-    dst, sources, arena = d.dst(), [d.src(i) for i in (1, 2, 3)], d.arena
+    """With ``.and``/``.or`` also p = (d != 0) op q."""
+    d.expect(6 if d.has("bool") else 5)
+    dst, p = d.pair()
+    sources, arena = [d.src(i) for i in (1, 2, 3)], d.arena
     table = d.literal(4)
     compute = _lop3(table)
 
@@ -237,7 +240,18 @@ def lop3(d: Decode) -> Step:
         else:
             R[dst] = compute(32, *values)
 
-    return step
+    if not d.has("bool"):
+        return step
+    (q, negated), op = d.predicate(5), d.mods["bool"]
+
+    def with_predicate(g: Group) -> None:
+        step(g)
+        result = g.R[dst]
+        found = compare_symbolic(arena, "ne", result, 0, 32, False) if isinstance(result, Sym) else result != 0
+        if p is not None:
+            g.R[p] = combine(arena, op, found, invert(arena, g.R[q]) if negated else g.R[q])  # type: ignore[arg-type]
+
+    return with_predicate
 
 
 @instruction("shf", "dir=l|r mode=clamp|wrap type=b32", source=_L + "shf")

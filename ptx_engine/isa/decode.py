@@ -37,7 +37,9 @@ class MemoryOps(Protocol):
 
     def load(self, g: Group, space: str, address: "int | np.ndarray", widths: tuple[int, ...], instruction: int) -> list[Value]: ...
 
-    def store(self, g: Group, space: str, address: "int | np.ndarray", values: list[Value], widths: tuple[int, ...], instruction: int) -> None: ...
+    def store(
+        self, g: Group, space: str, address: "int | np.ndarray", values: list[Value], widths: tuple[int, ...], instruction: int
+    ) -> None: ...
 
     def load_rows(self, g: Group, address: np.ndarray, instruction: int) -> tuple[np.ndarray, np.ndarray]: ...
 
@@ -47,7 +49,9 @@ class MemoryOps(Protocol):
         self, g: Group, shared: "int | np.ndarray", source: "int | np.ndarray", size: int, source_size: Value, instruction: int
     ) -> None: ...
 
-    def atomic(self, g: Group, space: str, address: "int | np.ndarray", op: "AtomicOp", operands: list[Value], instruction: int) -> Value: ...
+    def atomic(
+        self, g: Group, space: str, address: "int | np.ndarray", op: "AtomicOp", operands: list[Value], instruction: int
+    ) -> Value: ...
 
 
 class OrderEvents(Protocol):
@@ -79,6 +83,8 @@ class Environment(Protocol):
     def immediate(self, value: "int | bool") -> int: ...
 
     def sink(self) -> int: ...
+
+    def carry(self) -> int: ...
 
     def is_read(self, slot: int) -> bool: ...
 
@@ -166,6 +172,14 @@ class Decode:
             return self.env.immediate(self.env.symbol_address(operand.name) + operand.offset)
         raise UnsupportedError(f"{self.ins.mnemonic}: operand {type(operand).__name__} is not modelled here", feature=self.ins.mnemonic)
 
+    def carry_in(self) -> int:
+        """The slot of the condition code register CC.CF, read."""
+        return self.env.carry()
+
+    def carry_out(self) -> int:
+        """The slot of CC.CF, written."""
+        return self.env.carry()
+
     def literal(self, i: int) -> int:
         """An operand that must be an integer literal."""
         operand = self.operand(i)
@@ -232,7 +246,9 @@ def _float_literal(literal: FloatLit, bits: int, instruction: Instruction) -> in
             return int(single.view(np.uint32))
     if literal.width == 32 and bits == 64:
         return int(np.array(literal.bits, np.uint32).view(np.float32).astype(np.float64).view(np.uint64))
-    raise UnsupportedError(f"{instruction.mnemonic}: a {literal.width}-bit float literal for a {bits}-bit operand", feature=instruction.mnemonic)
+    raise UnsupportedError(
+        f"{instruction.mnemonic}: a {literal.width}-bit float literal for a {bits}-bit operand", feature=instruction.mnemonic
+    )
 
 
 def decode(env: Environment, instruction: Instruction, pc: int) -> Step:

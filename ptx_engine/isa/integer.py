@@ -103,14 +103,18 @@ def _saturate(x: "int | np.ndarray", y: "int | np.ndarray", sign: int) -> "int |
     return clipped if clipped.ndim else int(clipped)
 
 
+def _signed_high(x: "int | np.ndarray", y: "int | np.ndarray") -> "int | np.ndarray":
+    """The upper half of a product of signed 32-bit numbers, as a number."""
+    wide = np.asarray(x, np.int64) * np.asarray(y, np.int64) >> 32
+    return wide if wide.ndim else int(wide)
+
+
 def wide_product(x: "int | np.ndarray", y: "int | np.ndarray", bits: int, signed: bool) -> "int | np.ndarray":
     """The 2*bits-wide product of two canonical operands of up to 32 bits, as canonical unsigned bits."""
     if isinstance(x, int) and isinstance(y, int):
         return (to_signed(x, bits) * to_signed(y, bits) if signed else x * y) & ((1 << 2 * bits) - 1)  # type: ignore[operator]
     wide = INT[2 * bits] if signed else UINT[2 * bits]
-    p, q = (
-        v if isinstance(v, int) else v.astype(wide) for v in ((to_signed(x, bits), to_signed(y, bits)) if signed else (x, y))
-    )
+    p, q = (v if isinstance(v, int) else v.astype(wide) for v in ((to_signed(x, bits), to_signed(y, bits)) if signed else (x, y)))
     return (p * q).view(UINT[2 * bits])  # type: ignore[operator, union-attr]
 
 
@@ -141,9 +145,11 @@ def mul(d: Decode) -> Step:
     return _product_step(d, wide=d.mod("mode") == "wide", addend=None)
 
 
-@instruction("mad", "mode=lo|hi|wide " + INTS, source=_SOURCE + "mad")
+@instruction("mad", "mode=lo|hi|wide " + INTS, "mode=hi sat type=s32", source=_SOURCE + "mad")
 def mad(d: Decode) -> Step:
     d.expect(4)
+    if d.has("sat"):
+        return table_step(d, "mad.hi.sat", lambda bits, x, y, z: _saturate(_signed_high(x, y), z, 1), 3, True)
     bits, signed = d.bits, d.signed
     mode = d.mod("mode")
     if mode != "lo":
@@ -244,7 +250,7 @@ def _pick(less: bool) -> Callable[..., "int | np.ndarray"]:
     return compute
 
 
-@instruction("min", INTS, "type=s32|s64|s16|u16|u32|u64", source=_SOURCE + "min")
+@instruction("min", INTS, source=_SOURCE + "min")
 def minimum(d: Decode) -> Step:
     d.expect(3)
     return table_step(d, "min", _pick(True), 2, d.signed)

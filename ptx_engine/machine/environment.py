@@ -41,6 +41,7 @@ class MachineEnvironment:
         self._immediates: dict[tuple[type, int], int] = {}
         self.specials: dict[str, int] = {}
         self.read_slots: set[int] = set()
+        self._carry: int | None = None
         self._symbols = layout_variables(module, flat, bound, memory)
         self._symbols.update(variables)
         self._functions = frozenset(f.name for f in module.functions)
@@ -65,6 +66,12 @@ class MachineEnvironment:
     def sink(self) -> int:
         """A slot that is written and never read (the destination ``_``)."""
         return self._slot(None, 64)
+
+    def carry(self) -> int:
+        """The slot of the condition code register CC.CF."""
+        if self._carry is None:
+            self._carry = self._slot(None, 1)
+        return self._carry
 
     def is_read(self, slot: int) -> bool:
         """Whether any instruction reads a register (known once all are decoded)."""

@@ -250,6 +250,16 @@ class RecordingDecode(Decode):
         self.reads.add(slot)
         return slot
 
+    def carry_in(self) -> int:
+        slot = super().carry_in()
+        self.reads.add(slot)
+        return slot
+
+    def carry_out(self) -> int:
+        slot = super().carry_out()
+        self.writes.add(slot)
+        return slot
+
     def address(self, i: int) -> decoder.Address:
         operand = self.operand(i)
         if isinstance(operand, decoder.Mem) and isinstance(operand.base, decoder.Reg):
