@@ -47,6 +47,12 @@ class Meter:
         if self.spent + count > self._terms:
             raise BudgetSpent(f"exact budget ran out ({self._terms} terms)")
 
+    def resume(self) -> None:
+        """After an attempt that ran out of its share: raise if the whole budget has run out."""
+        self.need(0)
+        if time.monotonic() > self._deadline:
+            raise BudgetSpent("exact budget ran out (time)")
+
     @contextmanager
     def at_most(self, count: int) -> Iterator[None]:
         """Within the block, spending more than ``count`` raises ``BudgetSpent``; an attempt that may fail is bounded so."""

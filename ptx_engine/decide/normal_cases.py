@@ -55,7 +55,7 @@ def equal_by_cases(forms: Forms, remainder: Poly, remainder_in_case: Callable[[]
                         return False
         return True
     except BudgetSpent:
-        forms.meter.spend(0)
+        forms.meter.resume()
         return False
     except Undecided:
         return False

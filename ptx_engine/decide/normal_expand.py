@@ -112,10 +112,14 @@ class Expander:
         atom = self.ring.atoms[a]
         if atom.kind is Kind.ROOT:
             return self._square_away(a, by_power)
-        if min(by_power) < 0:
+        return self.replace(a, by_power)
+
+    def replace(self, a: int, by_power: PowerGroups) -> Poly:
+        """The sum of ``group[k] * a^k`` with the SUM atom a replaced."""
+        definition = self.ring.atoms[a].definition
+        if min(by_power) < 0 or definition is None:
             return self._replace_canonical(a, by_power)
-        assert atom.definition is not None
-        return self.horner(by_power, atom.definition)
+        return self.horner(by_power, definition)
 
     def by_power(self, a: int, group: Poly) -> PowerGroups:
         """Group terms by their power of an atom, with the atom divided out."""

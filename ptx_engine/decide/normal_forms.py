@@ -10,6 +10,7 @@ from gmpy2 import mpq
 from ptx_engine.decide.budget import BudgetSpent, Meter, Undecided
 from ptx_engine.decide.normal_content import divided, positive_content, split_unit
 from ptx_engine.decide.normal_expand import Expander
+from ptx_engine.decide.normal_fold import vanishes_folded
 from ptx_engine.decide.normal_ring import NO_EXP, ONE_TERM, Atom, Coef, Kind, Poly, PolyKey, Ring, Sign, add_into, small
 from ptx_engine.decide.normal_sign import poly_sign
 from ptx_engine.terms.constants import Const
@@ -178,7 +179,7 @@ class Forms:
             with self.meter.at_most(_ARGUMENT_WORK):
                 return self.argument(poly), True
         except BudgetSpent:
-            self.meter.spend(0)
+            self.meter.resume()
             return poly, False
 
     def key(self, poly: Poly) -> PolyKey:
@@ -208,7 +209,7 @@ class Forms:
             with self.meter.at_most(_ARGUMENT_WORK):
                 canonical = tuple(self.argument(p) for p in args)
         except BudgetSpent:
-            self.meter.spend(0)
+            self.meter.resume()
             return self._compared(name, args, make)
         make.args = canonical
         return self.ring.atom((name, *(self.key(p) for p in canonical)), make)
@@ -223,9 +224,9 @@ class Forms:
             if len(others) == len(args) and all(self._agree(p, q) for p, q in zip(args, others)):
                 try:
                     with self.meter.at_most(_COMPARE_WORK):
-                        equal = all(self.expander.is_zero(self.add(p, q, -1)) for p, q in zip(args, others))
+                        equal = all(self._vanishes(self.add(p, q, -1)) for p, q in zip(args, others))
                 except BudgetSpent:
-                    self.meter.spend(0)
+                    self.meter.resume()
                     equal = False
                 if equal:
                     self.ring.alias(key, atom)
@@ -234,6 +235,9 @@ class Forms:
         atom = self.ring.atom(key, make)
         self._uncompared[name].append(atom)
         return atom
+
+    def _vanishes(self, poly: Poly) -> bool:
+        return vanishes_folded(self.ring, self.meter, poly) or self.expander.is_zero(poly)
 
     # --- a sample point, to tell which arguments are worth comparing -----------------------------
 

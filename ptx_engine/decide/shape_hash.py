@@ -48,28 +48,40 @@ def hash_int(x: int) -> int:
     return x ^ (x >> 31)
 
 
+#: input elements up to which their values are kept in the table
+_WRAPPED = 1 << 23
+
+
+def _inputs(arena: Arena) -> int:
+    return sum(entry.count for entry in arena.inputs)
+
+
 class ShapeHash:
     """Values of all ids of an arena; inputs by identity."""
 
     def __init__(self, arena: Arena) -> None:
         self.arena = arena
         self.op, self.a, self.b, self.c = arena.columns()
-        self.values = np.zeros(len(self.op), U64)
+        #: node values, then input values backwards: a negative id indexes its input from the end
+        self._wrapped = _inputs(arena) <= _WRAPPED
+        self._table = np.zeros(len(self.op) + (_inputs(arena) if self._wrapped else 0), U64)
+        self.values = self._table[: len(self.op)]
         #: sums of mixed operands, for maxima; 0 where the node is none
         self.top = np.zeros(len(self.op), U64)
         for index, const in enumerate(arena.consts[:CONST_CAP]):
             self.values[index] = _constant(const)
         starts = arena.emissions
         with np.errstate(over="ignore"):
+            self._table[len(self.op) :] = mix(np.arange(len(self.op) - len(self._table), 0).view(U64) * _GOLDEN)
             for first, stop in zip(starts, [*starts[1:], len(self.op)]):
                 self._emission(Op(int(self.op[first])), first, stop)
 
     def of(self, ids: np.ndarray) -> Words:
         """Values of ids of any shape."""
-        found: Words = self.values[np.maximum(ids, 0)]
-        if ids.size and int(ids.min()) < 0:
-            return np.where(ids < 0, mix(ids.astype(np.int64).view(U64) * _GOLDEN), found)
-        return found
+        if self._wrapped:
+            found: Words = self._table[ids]
+            return found
+        return np.where(ids < 0, mix(ids.astype(np.int64).view(U64) * _GOLDEN), self.values[np.maximum(ids, 0)])
 
     def _tops(self, ids: np.ndarray) -> Words:
         """What a maximum takes of its operands: the top of a nested one, else the mixed value."""

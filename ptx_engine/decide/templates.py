@@ -25,6 +25,7 @@ from ptx_engine.terms.arena import CONST_CAP, NAN, UNDEF, Arena
 __all__ = ["ClassResult", "Outcome", "ProofBudget", "prove_columns"]
 
 _SEEDS = 4
+_LATE_SPLITS = 32  # a class whose full proof failed is not split into more parts than that
 
 
 class Outcome(Enum):
