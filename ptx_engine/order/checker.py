@@ -16,6 +16,7 @@ from ptx_engine.findings import Finding
 from ptx_engine.launch import Buffer, Launch
 from ptx_engine.order.clocks import Arrive, Atomic, Clocks, Edge, Event, Fence, Join, Overwrite, Reset
 from ptx_engine.order.copies import AsyncCopies
+from ptx_engine.order.equal_writes import ValueKeys, equal_writes
 from ptx_engine.order.globals import GlobalLog
 from ptx_engine.order.intersect import gather
 from ptx_engine.order.pairs import Oracle, Rows, rows_of, unordered_pairs
@@ -35,7 +36,7 @@ from ptx_engine.order.records import (
     Scope,
     Space,
 )
-from ptx_engine.order.report import Report, ValueKeys
+from ptx_engine.order.report import Report
 from ptx_engine.order.shared import SharedLog
 
 WARP_SIZE = 32
@@ -64,6 +65,7 @@ class OrderChecker:
         self._n = launch.threads
         self._warp_size = warp_size
         self._seq = 0
+        self._value_keys = value_keys
         self._report = Report(launch, buffers, warp_size, value_keys)
         self._shared = SharedLog(shared_bytes, self._examine)
         self._global = GlobalLog(buffers, self._examine)
@@ -299,7 +301,10 @@ class OrderChecker:
         """Report all unordered pairs of accesses at suspicious granules."""
         rows = rows_of(gather(columns, stride, shift, granules), self._n, self._warp_size)
         oracle: Oracle | None = self._ordered_by_clocks if self._beyond_barriers else None
-        for earlier, later in unordered_pairs(rows, oracle):
+        equal = equal_writes(rows, self._value_keys)
+        if len(equal.a):
+            self._report.add(space, rows, equal.a, equal.b, equal.count)
+        for earlier, later in unordered_pairs(rows, equal.rest, oracle):
             self._report.add(space, rows, earlier, later)
 
     def _ordered_by_clocks(self, rows: Rows, a: np.ndarray, b: np.ndarray) -> np.ndarray:

@@ -57,9 +57,10 @@ def rows_of(cells: Cells, threads_per_cta: int, warp_size: int) -> Rows:
 Oracle = Callable[[Rows, np.ndarray, np.ndarray], np.ndarray]
 
 
-def unordered_pairs(rows: Rows, oracle: Oracle | None) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """(earlier, later) row numbers of conflicting accesses that no edge orders, each pair of accesses once per common granule."""
-    for earlier, later in _in_chunks(_conflicting(rows)):
+def unordered_pairs(rows: Rows, among: np.ndarray, oracle: Oracle | None) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """(earlier, later) row numbers of conflicting accesses that no edge orders, each pair of accesses once per common granule.
+    ``among``: the rows to look at, sorted."""
+    for earlier, later in _in_chunks(_conflicting(rows, among)):
         keep = ~_ordered_by_barriers(rows, earlier, later)
         earlier, later = earlier[keep], later[keep]
         if oracle is not None and len(earlier):
@@ -94,9 +95,9 @@ def _ordered_by_barriers(rows: Rows, a: np.ndarray, b: np.ndarray) -> np.ndarray
     return np.asarray(program | cta | warp)
 
 
-def _conflicting(rows: Rows) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+def _conflicting(rows: Rows, among: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Pairs of one granule with a write that are not both atomic (or are atomics that do not exclude each other)."""
-    order = np.argsort(rows.cells.granule, kind="stable")  # cells come in executed order
+    order = among[np.argsort(rows.cells.granule[among], kind="stable")]  # cells come in executed order
     kind = rows.kind[order]
     write, atomic = (kind & WRITE) != 0, (kind & ATOMIC) != 0
     granule = rows.cells.granule[order]

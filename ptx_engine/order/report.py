@@ -7,19 +7,17 @@ sites carry instruction numbers.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from ptx_engine.findings import Finding, Severity, Site
 from ptx_engine.launch import Buffer, Launch
+from ptx_engine.order.equal_writes import ValueKeys
 from ptx_engine.order.missing import MISSING_TEXT, Missing, PartialBarriers, classify
 from ptx_engine.order.pairs import Rows
 from ptx_engine.order.records import ASYNC, ATOMIC, READ, WRITE, Column, Space
-
-#: functions from stored values (any shape) to uint64 keys, cheapest first; equal keys of one of them mean equal bits
-ValueKeys = Sequence[Callable[[np.ndarray], np.ndarray]]
 
 
 @dataclass
@@ -55,8 +53,8 @@ class Report:
         cta, tid = divmod(grid_thread, self._launch.threads)
         return Site(what, cta_index(self._launch, cta), tid // self._warp_size, tid % self._warp_size, instruction)
 
-    def add(self, space: Space, rows: Rows, a: np.ndarray, b: np.ndarray) -> None:
-        """Count the unordered pairs (a, b) of rows; one example of each new group is worded."""
+    def add(self, space: Space, rows: Rows, a: np.ndarray, b: np.ndarray, weight: np.ndarray | None = None) -> None:
+        """Count the unordered pairs (a, b) of rows, each ``weight`` times; one example of each new group is worded."""
         cells = rows.cells
         same = same_values(rows, a, b, self._value_keys)
         missing = classify(rows, a, b)
@@ -66,7 +64,7 @@ class Report:
         cause = np.where(within_warp, int(Missing.BARRIER), missing)
         keys = np.stack([same, cause, np.minimum(first, second), np.maximum(first, second), rows.kind[a], rows.kind[b], buffer], axis=1)
         best_first = np.argsort(within_warp, kind="stable")
-        example, counts = _distinct_rows(keys[best_first])
+        example, counts = _distinct_rows(keys[best_first], None if weight is None else weight[best_first])
         for at, count in zip(best_first[example].tolist(), counts.tolist()):
             full = (list(Space).index(space), *keys[at].tolist())
             group = self._groups.setdefault(full, _Group())
@@ -121,13 +119,16 @@ class Report:
         return [finding for _, finding in sorted(worded, key=lambda item: (item[1].severity is Severity.NOTE, item[0]))]
 
 
-def _distinct_rows(keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(first occurrence, count) of each distinct row of small non-negative numbers."""
+def _distinct_rows(keys: np.ndarray, weight: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+    """(first occurrence, count or sum of weights) of each distinct row of small non-negative numbers."""
     code = np.zeros(len(keys), np.int64)
     for column in keys.T.astype(np.int64):
         values, compact = np.unique(column, return_inverse=True)
         code = code * len(values) + compact.reshape(-1)
-    _, example, counts = np.unique(code, return_index=True, return_counts=True)
+    _, example, place, counts = np.unique(code, return_index=True, return_inverse=True, return_counts=True)
+    if weight is not None:
+        counts = np.zeros(len(example), np.int64)
+        np.add.at(counts, place.reshape(-1), weight)
     return example, counts
 
 
