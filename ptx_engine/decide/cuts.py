@@ -135,12 +135,14 @@ def find_cuts(arena: Arena, reference: np.ndarray, candidate: np.ndarray) -> Cut
     inner = high[high >= CONST_CAP]
     if boundary < CONST_CAP or not inner.size or int(inner.min()) <= boundary or len(arena) - CONST_CAP < SMALL:
         return None
+    uses = _uses(arena, np.concatenate([low[low >= CONST_CAP], inner]))
+    if int(uses[CONST_CAP:].max()) < 2:  # elementwise: nothing is shared
+        return None
     values = ShapeHash(arena).values
     twin = find_twins(arena, values)
     op, *_ = arena.columns()
     ids = np.flatnonzero(~_TRANSPARENT[op[CONST_CAP:]]) + CONST_CAP
     ids = ids[twin[ids] == ids].astype(np.int32)
-    uses = _uses(arena, np.concatenate([low[low >= CONST_CAP], inner]))
     paired = np.flatnonzero(twin != np.arange(len(twin), dtype=np.int32))
     np.add.at(uses, twin[paired], uses[paired])
     uses, keys = uses[ids], values[ids]
@@ -175,6 +177,7 @@ def find_twins(arena: Arena, keys: np.ndarray) -> np.ndarray:
     op, a, b, c = arena.columns()
     twin = np.arange(len(op), dtype=np.int32)
     ids = np.flatnonzero(_PAIRED[op[CONST_CAP:]]) + CONST_CAP
+    ids = ids[_may_repeat(keys[ids])]  # sorting only what may stand twice
     order = ids[np.argsort(keys[ids], kind="stable")]
     if not len(order):
         return twin
@@ -190,6 +193,18 @@ def find_twins(arena: Arena, keys: np.ndarray) -> np.ndarray:
         twin[x[~good]] = x[~good]
         x, r = x[good], r[good]
     return np.arange(len(op), dtype=np.int32)
+
+
+def _may_repeat(keys: np.ndarray) -> np.ndarray:
+    """Positions of keys that share some of their bits with another."""
+    bits = min(21, len(keys).bit_length() + 2)
+    short = (keys >> np.uint64(64 - bits)).astype(np.int64)
+    last = np.zeros(1 << bits, np.int32)
+    places = np.arange(len(keys), dtype=np.int32)
+    last[short] = places
+    shared = np.zeros(1 << bits, bool)
+    shared[short[last[short] != places]] = True
+    return np.flatnonzero(shared[short])
 
 
 def _alike(op: np.ndarray, columns: tuple[np.ndarray, ...], twin: np.ndarray, x: np.ndarray, r: np.ndarray) -> np.ndarray:

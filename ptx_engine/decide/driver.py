@@ -132,8 +132,7 @@ class _Decision:
         if not sum(map(len, waiting)):
             return
         left, right = (np.concatenate([side(t)[rows] for t, rows in zip(tensors, waiting)]) for side in (_reference, _candidate))
-        keys = left.astype(np.int64) << 32 | (right.astype(np.int64) & 0xFFFFFFFF)
-        _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
+        first, inverse = distinct_pairs(left, right)
         number = np.full(len(first), -1, np.int64)
         budget = ProofBudget(max(self.deadline - time.monotonic(), 0.0) / 2, self.budget.terms)
         for i, result in enumerate(prove_cheaply(self.arena, left[first], right[first], budget)):
@@ -220,8 +219,7 @@ class _Decision:
         """Exact proofs of the given rows, each distinct pair once."""
         if not len(rows) or (self.mode is Mode.FINGERPRINT and tensor.found is not None):
             return
-        keys = tensor.reference[rows].astype(np.int64) << 32 | (tensor.candidate[rows].astype(np.int64) & 0xFFFFFFFF)
-        _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
+        first, inverse = distinct_pairs(tensor.reference[rows], tensor.candidate[rows])
         left = self.deadline - time.monotonic()
         if left <= 0:
             tensor.say("exact budget ran out (time)")
@@ -306,6 +304,15 @@ class _Decision:
         method = Method.FINGERPRINT if self.mode is Mode.FINGERPRINT else Method.EXACT
         points = self.budget.points if self.prints is not None else 0
         return Verdict(status, method, verdicts, reason, list(ledger), time.monotonic() - started, points)
+
+
+def distinct_pairs(left: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Positions of the first of each pair of ids, and for every position the number of its pair."""
+    if len(left) < 2 or bool((left[1:] > left[:-1]).all()):
+        return np.arange(len(left)), np.arange(len(left))
+    keys = left.astype(np.int64) << 32 | (right.astype(np.int64) & 0xFFFFFFFF)
+    _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
+    return first, inverse
 
 
 def _reference(tensor: Tensor) -> np.ndarray:

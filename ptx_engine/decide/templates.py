@@ -192,7 +192,10 @@ class _Session:
         ids = self._sides[:, self._rest]
         kind = np.where(ids < 0, 255, op[np.maximum(ids, 0)]).astype(np.int64)
         kind = np.where((ids >= 0) & (ids < CONST_CAP), 1000 + ids, kind)
-        _, labels = np.unique(kind, axis=1, return_inverse=True)
+        codes = kind[0] << 32 | kind[1]
+        if (codes == codes[0]).all():
+            return [(self._rest, False)]
+        _, labels = np.unique(codes, return_inverse=True)
         labels = labels.reshape(-1)
         return [(self._rest[labels == label], False) for label in range(int(labels.max()), -1, -1)]
 
