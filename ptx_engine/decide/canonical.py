@@ -293,8 +293,10 @@ class Canonical:
         exponent, factors = self.monomials[monomial]
         if coefficient != 1 or exponent or len(factors) != 1 or factors[0][1] != 1:
             return None
-        chosen = self._sets.get(factors[0][0])
-        return chosen if chosen is not None and (name, chosen) in self._atoms else None
+        atom = factors[0][0]
+        chosen = self._sets.get(atom)
+        # the atom itself, not merely one over the same operands: max(a, b) may stand beside min(a, b)
+        return chosen if chosen is not None and self._atoms.get((name, chosen)) == atom else None
 
     # --- sums -----------------------------------------------------------------------------------
 

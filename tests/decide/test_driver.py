@@ -368,3 +368,19 @@ def test_a_vacuous_proof_is_not_one() -> None:
     negative = arena.log(arena.sub(arena.rational(-1), arena.mul(x, x)))
     twin = arena.log(arena.sub(arena.rational(-1), arena.mul(x, x)))
     assert compare(arena, x, arena.add(x, arena.sub(negative, twin))).status is Status.UNKNOWN
+
+
+@pytest.mark.parametrize("count", [1, 16])
+@pytest.mark.parametrize(("outer", "inner"), [(Op.MAX, Op.MIN), (Op.MIN, Op.MAX)])
+def test_a_minimum_is_not_taken_for_the_maximum_of_the_same_operands(count: int, outer: Op, inner: Op) -> None:
+    """max(min(a, b), c) beside max(a, b): a median of three written with the wrong half is no median."""
+    arena = Arena()
+    a, b, c = (np.asarray(arena.add_input(name, count, "f32").ids(np.arange(count))) for name in "abc")
+    same, other = arena.emit(outer, a, b), arena.emit(inner, a, b)
+    median = arena.emit(outer, other, arena.emit(inner, same, c))
+    wrong = arena.emit(outer, same, arena.emit(inner, same, c))
+    assert compare(arena, median, wrong).status is Status.REFUTED
+    beside, instead = (arena.add(same, arena.emit(outer, half, c)) for half in (other, same))
+    assert compare(arena, beside, instead).status is Status.REFUTED
+    flat = arena.emit(outer, a, arena.emit(outer, c, b))
+    assert compare(arena, arena.emit(outer, same, c), flat).status is Status.PROVED
