@@ -284,19 +284,21 @@ class Walker:
 
     def _mixed_dot(self, part: int, node: int, ids: np.ndarray, record: np.ndarray) -> None:
         """One column whose nodes stand in several records; shorter ones are filled up with zero products."""
-        entries = {w: self._arena.dots[w] for w in np.unique(record).tolist()}
-        depth = max(e.rows.shape[2] for e in entries.values())
-        rows, cols = np.zeros((len(ids), depth), np.int32), np.zeros((len(ids), depth), np.int32)
-        acc = np.zeros((1, len(ids)), np.int32)
-        for w, entry in entries.items():
-            here = np.flatnonzero(record == w)
-            _, height, width = entry.acc.shape
-            flat = ids[here] - entry.first
-            k = entry.rows.shape[2]
-            rows[here, :k] = entry.rows.reshape(-1, k)[flat // width]
-            cols[here, :k] = entry.cols.reshape(-1, k)[flat // (height * width) * width + flat % width]
-            acc[0, here] = entry.acc.reshape(-1)[flat]
-        self._store_dot(part, node, int(self._columns.resolve(part, acc)[0]), rows, cols)
+        numbers, place = np.unique(record, return_inverse=True)
+        entries = [self._arena.dots[w] for w in numbers.tolist()]
+        tables = _Stacked(entries)
+        flat = ids - tables.first[place]
+        width, height = tables.width[place], tables.height[place]
+        rows = tables.row_base[place] + flat // width
+        cols = tables.col_base[place] + flat // (height * width) * width + flat % width
+        acc = self._columns.resolve(part, tables.acc[tables.acc_base[place] + flat][None])
+        if tables.zeros:
+            self._store_dot(part, node, int(acc[0]), tables.rows[:, rows].T, tables.cols[:, cols].T)
+            return
+        left = self._columns.resolve(part, tables.rows[:, rows])
+        right = self._columns.resolve(part, tables.cols[:, cols])
+        pairs = np.stack([left, right], axis=1)
+        self._ops[node], self._args[node] = Op.DOT, (int(acc[0]), *pairs.reshape(-1).tolist())
 
     def _store_dot(self, part: int, node: int, acc: int, rows: np.ndarray, cols: np.ndarray) -> None:
         """One DOT column with operands (blocks, K), products with a zero factor dropped."""
@@ -309,6 +311,33 @@ class Walker:
             return
         pairs = np.stack([self._resolve_each(part, left), self._resolve_each(part, right)], axis=1)
         self._ops[node], self._args[node] = Op.DOT, (acc, *pairs.reshape(-1).tolist())
+
+
+class _Stacked:
+    """The operands of several dot records side by side: ``rows`` and ``cols`` are (K, lists), shorter ones filled with zeros."""
+
+    def __init__(self, entries: list[DotRecord]) -> None:
+        self.first = np.array([e.first for e in entries], np.int64)
+        self.height = np.array([e.acc.shape[1] for e in entries], np.int64)
+        self.width = np.array([e.acc.shape[2] for e in entries], np.int64)
+        depth = max(e.rows.shape[2] for e in entries)
+        self.rows, self.row_base = _side_by_side([e.rows for e in entries], depth)
+        self.cols, self.col_base = _side_by_side([e.cols for e in entries], depth)
+        self.acc = np.concatenate([e.acc.reshape(-1) for e in entries])
+        self.acc_base = np.cumsum([0, *(e.acc.size for e in entries[:-1])])
+        self.zeros = bool((self.rows == ZERO).any() or (self.cols == ZERO).any())
+
+
+def _side_by_side(blocks: list[np.ndarray], depth: int) -> tuple[np.ndarray, np.ndarray]:
+    """Operand lists (G, M, K) of several records as columns of one (depth, lists) table, and each record's first column."""
+    lists = [block.reshape(-1, block.shape[2]) for block in blocks]
+    table = np.zeros((depth, sum(map(len, lists))), np.int32)
+    start, bases = 0, []
+    for rows in lists:
+        table[: rows.shape[1], start : start + len(rows)] = rows.T
+        bases.append(start)
+        start += len(rows)
+    return table, np.array(bases, np.int64)
 
 
 def leaf_constants(arena: TermView, template: Template, node: int) -> list[int]:
