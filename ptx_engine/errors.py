@@ -6,7 +6,7 @@ Findings about a program (races, out-of-bounds accesses, inequality) are values,
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 
@@ -27,6 +27,8 @@ class PtxError(Exception):
     """
 
     kind = "error"
+    #: what to do where the error itself names no remedy
+    remedy = ""
 
     def __init__(
         self,
@@ -49,6 +51,15 @@ class PtxError(Exception):
         #: findings of an execution that this failure stopped: they are real, though there may be more
         self.findings: tuple[Any, ...] = ()
 
+    def place_in(self, file: str, text: str) -> None:
+        """Say that a place without a file is in this one, and show its whole line."""
+        if self.span is None or self.span.file not in ("", "<ptx>"):
+            return
+        self.span = replace(self.span, file=file)
+        lines = text.splitlines()
+        if 0 < self.span.line <= len(lines):
+            self.source_line = lines[self.span.line - 1]
+
     def render(self) -> str:
         """The error as plain text of a few lines: message, place, source line with a caret, remedy."""
         lines = [f"{self.kind}: {self.message}"]
@@ -64,8 +75,9 @@ class PtxError(Exception):
                 lines.append(f"  {' ' * len(number)} |")
                 lines.append(f"  {number} | {shown}")
                 lines.append(f"  {' ' * len(number)} | {' ' * (self.span.col - 1)}{'^' * width}")
-        if self.hint:
-            lines.append(f"  help: {self.hint}")
+        hint = self.hint or self.remedy
+        if hint:
+            lines.append(f"  help: {hint}")
         return "\n".join(lines)
 
     def __str__(self) -> str:
@@ -77,6 +89,7 @@ class ParseError(PtxError):
     """The text is not PTX that we can read."""
 
     kind = "parse error"
+    remedy = "PTX is read as ptxas reads it: correct this place, or give the text as the compiler wrote it"
 
 
 class UnsupportedError(PtxError):
@@ -95,6 +108,7 @@ class LaunchError(PtxError):
     """The launch does not fit the kernel, or a spec is malformed."""
 
     kind = "launch error"
+    remedy = "compare the launch with the kernel's parameters"
 
 
 class BudgetError(PtxError):

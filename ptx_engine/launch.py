@@ -14,7 +14,7 @@ from typing import Union
 import numpy as np
 
 from ptx_engine.errors import LaunchError
-from ptx_engine.terms.arena import Arena, Input
+from ptx_engine.terms.arena import MAX_ID, Arena, Input
 
 
 class Role(Enum):
@@ -120,6 +120,19 @@ class NullArg:
 Arg = Union[TensorArg, ScalarArg, NullArg]
 
 
+#: what a CUDA launch may be (CUDA C++ Programming Guide, compute capabilities); no GPU has more shared memory in a multiprocessor
+GRID_LIMITS = (2**31 - 1, 65535, 65535)
+BLOCK_LIMITS = (1024, 1024, 64)
+MAX_THREADS = 1024
+MAX_SHARED_BYTES = 256 << 10
+
+
+def check_shared_bytes(size: int, what: str) -> None:
+    """Raise LaunchError for an amount of shared memory that no GPU has."""
+    if not 0 <= size <= MAX_SHARED_BYTES:
+        raise LaunchError(f"{size} bytes {what}", hint=f"0 to {MAX_SHARED_BYTES}: a multiprocessor has no more")
+
+
 @dataclass(frozen=True)
 class Launch:
     """Grid and block in CTAs and threads, arguments in parameter order, dynamic shared memory in bytes."""
@@ -130,6 +143,15 @@ class Launch:
     dynamic_shared_bytes: int = 0
     #: None: all CTAs; else the CTAs to execute
     ctas: tuple[tuple[int, int, int], ...] | None = None
+
+    def __post_init__(self) -> None:
+        for what, extents, limits in (("grid", self.grid, GRID_LIMITS), ("block", self.block, BLOCK_LIMITS)):
+            for axis, extent, limit in zip("xyz", extents, limits):
+                if not 1 <= extent <= limit:
+                    raise LaunchError(f"{what}.{axis} is {extent}", hint=f"1 to {limit}")
+        if self.threads > MAX_THREADS:
+            raise LaunchError(f"a block of {self.threads} threads", hint=f"a CTA has at most {MAX_THREADS} threads")
+        check_shared_bytes(self.dynamic_shared_bytes, "of dynamic shared memory")
 
     @property
     def threads(self) -> int:
@@ -210,13 +232,24 @@ def bind(launch: Launch, arena: Arena) -> BoundLaunch:
                 raise LaunchError(f"argument {arg.name} is an alias of {arg.alias}, which is no earlier tensor argument")
             by_name[arg.name] = by_name[arg.alias]
             continue
+        if arg.storage > MAX_ID:
+            raise LaunchError(
+                f"argument {arg.name} spans {arg.storage} elements", hint=f"at most {MAX_ID}: give smaller extents or strides"
+            )
         symbolic = isinstance(arg.contents, str)
-        entry = arena.add_input(arg.name, arg.storage, arg.dtype) if symbolic and arg.role in (Role.IN, Role.INOUT) else None
+        entry = _input(arena, arg) if symbolic and arg.role in (Role.IN, Role.INOUT) else None
         buffer = Buffer(arg, len(buffers), address, entry)
         buffers.append(buffer)
         by_name[arg.name] = buffer
         address += (buffer.bytes + GUARD_BYTES + 0xFFFF) & ~0xFFFF
     return BoundLaunch(launch, arena, buffers, by_name, scalar_ids, [b.address for b in buffers])
+
+
+def _input(arena: Arena, arg: TensorArg) -> Input:
+    try:
+        return arena.add_input(arg.name, arg.storage, arg.dtype)
+    except OverflowError as error:
+        raise LaunchError(str(error), hint="give smaller tensors: the claim is per shape anyway") from None
 
 
 @dataclass(frozen=True)

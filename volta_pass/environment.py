@@ -6,9 +6,13 @@ Names that belong to the Node.js tool Volta (VOLTA_HOME and friends) are left al
 from __future__ import annotations
 
 import difflib
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+
+#: the oldest compute capability that Triton 3.7 to 3.9 compiles for
+OLDEST_ARCH = 75
 
 
 @dataclass(frozen=True)
@@ -48,6 +52,14 @@ def environment_errors(environ: Mapping[str, str]) -> list[str]:
         value = environ.get(variable.name, "")
         if value and not re.fullmatch(variable.pattern, value):
             errors.append(f"{variable.name}={value!r} must be {variable.expects}")
+    target = environ.get("VOLTA_TARGET", "")
+    if re.fullmatch(r"cuda:(sm_?)?\d+[af]?", target) and int(re.sub(r"\D", "", target)) < OLDEST_ARCH:
+        errors.append(f"VOLTA_TARGET={target!r} is older than cuda:{OLDEST_ARCH}, the oldest that Triton compiles for")
+    if os.path.isdir(environ.get("VOLTA_REPORT", "")):
+        errors.append(f"VOLTA_REPORT={environ['VOLTA_REPORT']!r} is a folder, it must be the path of a .json file")
+    cache = environ.get("VOLTA_CACHE_DIR", "")
+    if cache and os.path.exists(cache) and not os.path.isdir(cache):
+        errors.append(f"VOLTA_CACHE_DIR={cache!r} is no folder")
     return errors
 
 

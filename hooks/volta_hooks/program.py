@@ -5,9 +5,11 @@ The hook is installed here too, for installations whose ``.pth`` file is not act
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import runpy
 import sys
+from types import TracebackType
 
 from volta_hooks import autoload
 
@@ -18,10 +20,28 @@ def run(argv: list[str]) -> None:
     autoload.install()
     sys.argv = argv[1:]
     sys.path[0] = os.getcwd() if kind == "module" else os.path.dirname(os.path.abspath(program))
+    sys.excepthook = show_users_own
     if kind == "module":
+        if not _is_module(program):
+            sys.exit(f"error: No module named {program}\n  help: it is looked for as by python -m, in this folder and on Python's path")
         runpy.run_module(program, run_name="__main__", alter_sys=True)
     else:
         runpy.run_path(program, run_name="__main__")
+
+
+def _is_module(name: str) -> bool:
+    try:
+        return importlib.util.find_spec(name) is not None
+    except (ImportError, ValueError):
+        return False
+
+
+def show_users_own(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """A program's traceback as Python shows it: without the frames that started the program."""
+    inner = trace
+    while inner is not None and inner.tb_frame.f_code.co_filename in (__file__, "<frozen runpy>", runpy.__file__):
+        inner = inner.tb_next
+    sys.__excepthook__(kind, error.with_traceback(inner), inner)
 
 
 if __name__ == "__main__":

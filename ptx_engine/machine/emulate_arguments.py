@@ -93,17 +93,20 @@ def scalar_bits(param: Param, value: object) -> int:
     if isinstance(value, (int, np.integer, np.bool_)) and param.type[0] != "f":
         number = int(value)
         if not -(1 << bits - 1) <= number < 1 << bits:
-            raise LaunchError(f"{number} does not fit parameter {param.name} of type {param.type}")
+            hint = f"{-(1 << bits - 1)} to {(1 << bits) - 1}"
+            raise LaunchError(f"{number} does not fit parameter {param.name} of type {param.type}", hint=hint)
         return number & ((1 << bits) - 1)
     if isinstance(value, (int, float, np.integer)) and (param.type[0] in "fb") and param.type != "bf16":
         code = {2: "<e", 4: "<f", 8: "<d"}.get(param.size)
         if code is not None:
             return int.from_bytes(_packed(code, float(value), param), "little")
-    raise LaunchError(f"parameter {param.name} of type {param.type} cannot take {value!r}")
+    hint = "a number of that type" if param.type[0] != "b" else "bytes, or a NumPy scalar of its size"
+    raise LaunchError(f"parameter {param.name} of type {param.type} cannot take {value!r}", hint=hint)
 
 
 def _packed(code: str, value: float, param: Param) -> bytes:
     try:
         return struct.pack(code, value)
     except OverflowError:
-        raise LaunchError(f"{value} does not fit parameter {param.name} of type {param.type}") from None
+        hint = "a smaller number, or inf"
+        raise LaunchError(f"{value} does not fit parameter {param.name} of type {param.type}", hint=hint) from None

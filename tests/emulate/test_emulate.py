@@ -148,7 +148,7 @@ BAD = {
     "u32 cannot take": ([X, Y, 1.0, 2.5], 1, 4), "does not fit": ([X, Y, 1.0, 2**33], 1, 4),
     "complex64": ([X.astype(np.complex64), Y, 1.0, 4], 1, 4),
     "overlap": ([BASE[:5], BASE[3:], 1.0, 4], 1, 4), "strides": ([X[::-1], Y, 1.0, 4], 1, 4), "grid": ([X, Y, 1.0, 4], 0, 4),
-    "block": ([X, Y, 1.0, 4], 1, (1, 2, 3, 4)), "1 to 1024 threads": ([X, Y, 1.0, 4], 1, 2048),
+    "block": ([X, Y, 1.0, 4], 1, (1, 2, 3, 4)), "block.x is 2048": ([X, Y, 1.0, 4], 1, 2048),
 }  # fmt: skip
 
 

@@ -20,8 +20,9 @@ def import_object(side: SideSpec, folder: Path) -> Any:
     module_name, _, name = side.source.rpartition(":")
     try:
         module = _import_file(folder / module_name) if module_name.endswith(".py") else _import_module(module_name, folder)
-    except Exception as error:  # code of the user's: anything can come out of it
-        raise _error(side, f"importing {module_name} failed: {type(error).__name__}: {error}", "") from error
+    except (Exception, SystemExit) as error:  # code of the user's: anything can come out of it
+        hint = "a file.py is looked for beside the spec, a module beside it and on Python's path; does it import on its own?"
+        raise _error(side, f"importing {module_name} failed: {type(error).__name__}: {error}", hint) from error
     if not hasattr(module, name):
         raise _error(side, f"{module_name} has no {name!r}", "name a kernel or function at the module's top level")
     return getattr(module, name)

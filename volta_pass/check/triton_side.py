@@ -7,7 +7,9 @@ to 1 become constants, and pointers and integers divisible by 16 are specialised
 from __future__ import annotations
 
 import time
+from contextlib import redirect_stdout
 from dataclasses import dataclass, replace
+from io import StringIO
 from typing import Any
 
 from ptx_engine.errors import UnsupportedError
@@ -15,7 +17,9 @@ from ptx_engine.launch import Arg, BoundLaunch, Launch, NullArg, Role, ScalarArg
 from volta_pass.check.imports import import_object
 from volta_pass.check.options import CheckOptions
 from volta_pass.check.sides import ReadySide, SideRun, ready_ptx
+from volta_pass.environment import OLDEST_ARCH
 from volta_pass.spec import SideSpec, Spec, SpecError
+from volta_pass.spec.structure import suggestion
 from volta_pass.specs_api import TRITON_DTYPES
 
 
@@ -57,15 +61,18 @@ def compile_side(side: SideSpec, kernel: Any) -> Compiled:
         hint = "pip install 'volta-pass[triton]'"
         raise UnsupportedError(f"Triton is not installed: {error}", span=side.span, source_line=side.source_line, hint=hint) from None
     fn = _jit_function(side, kernel)
+    target = GPUTarget("cuda", int(side.target.partition(":")[2]), 32)
+    _check_options(side, target)
     signature, constants, attributes, args = _specialise(side, list(fn.arg_names))
     start = time.perf_counter()
     try:
-        target = GPUTarget("cuda", int(side.target.partition(":")[2]), 32)
-        with triton.knobs.compilation.scope():
+        with triton.knobs.compilation.scope(), redirect_stdout(StringIO()):  # it prints whole PTX files where ptxas fails
             triton.knobs.compilation.always_compile = True  # its cache knows kernels by text: source lines may be another file's
             compiled = triton.compile(ASTSource(fn, signature, constants, attributes), target=target, options=dict(side.options))
     except Exception as error:  # the compiler's own errors have many classes
-        raise _error(side, f"Triton could not compile {side.source}: {type(error).__name__}: {error}") from error
+        said = str(error).partition("Repro command:")[0].strip()
+        hint = "does the kernel compile with these constexprs, options and target on its own?"
+        raise _error(side, f"Triton could not compile {side.source}: {type(error).__name__}: {said}", hint) from error
     seconds = time.perf_counter() - start
     metadata = compiled.metadata
     launch = replace(
@@ -75,6 +82,18 @@ def compile_side(side: SideSpec, kernel: Any) -> Compiled:
     return Compiled(
         metadata.name, compiled.asm["ptx"], compiled.asm["ttir"], launch, seconds, {"triton": triton.__version__, "target": side.target}
     )
+
+
+def _check_options(side: SideSpec, target: Any) -> None:
+    """Raise SpecError for a target that Triton has no back end for, and for options that it would pass over without a word."""
+    from triton.compiler.compiler import make_backend
+
+    if target.arch < OLDEST_ARCH:
+        raise _error(side, f"target {side.target} is older than Triton compiles for", f"cuda:{OLDEST_ARCH} or newer, such as cuda:80")
+    known = getattr(type(make_backend(target).parse_options({})), "__dataclass_fields__", {})
+    for name in side.options:
+        if known and name not in known:
+            raise _error(side, f"Triton has no option {name!r}", suggestion(name, list(known)))
 
 
 def _jit_function(side: SideSpec, kernel: Any) -> Any:

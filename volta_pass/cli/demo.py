@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ptx_engine.errors import LaunchError
-from volta_pass.cli.run import run_program
+from volta_pass.cli.run import checked, run_program
 from volta_pass.configs_folder import configs_folder
 from volta_pass.doctor import examine
 
@@ -26,6 +26,7 @@ def command(args: argparse.Namespace) -> int:
     if missing:
         raise LaunchError(f"the demo needs Triton and an MLIR binding: {missing[0].subject} {missing[0].text}", hint=missing[0].remedy)
     program = configs_folder() / "demo" / "autotuned.py"
+    checked({"VOLTA_TARGET": args.target})
     print(f"running {program} with VOLTA_VALIDATE=1 VOLTA_TARGET={args.target}\n", flush=True)
     start = time.perf_counter()
     with tempfile.TemporaryDirectory(prefix="volta-pass-demo-") as folder:

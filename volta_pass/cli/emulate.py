@@ -13,8 +13,9 @@ from pathlib import Path
 import numpy as np
 
 from ptx_engine import Emulation, emulate
-from ptx_engine.errors import LaunchError
+from ptx_engine.errors import BudgetError, LaunchError, PtxError
 from ptx_engine.findings import Finding, Severity
+from volta_pass.check.ptx_file import read_ptx
 from volta_pass.terminal import printable
 
 _SCALARS = {"f16": np.float16, "f32": np.float32, "f64": np.float64}
@@ -22,11 +23,17 @@ _SCALARS = {"f16": np.float16, "f32": np.float32, "f64": np.float64}
 
 def command(args: argparse.Namespace) -> int:
     """Run, print findings and what was written; the exit code is 1 if anything faulted or raced."""
-    text = read_text(Path(args.kernel))
+    text = read_ptx(args.kernel)
     arrays = {word: load(Path(word)) for word in args.arguments if word.endswith(".npy")}
     before = {word: array.tobytes() for word, array in arrays.items()}
     values = [arrays[word] if word in arrays else scalar(word) for word in args.arguments]
-    result = emulate(text, args.entry, args.grid, args.block, values, args.shared, order=not args.no_order)
+    try:
+        result = emulate(text, args.entry, args.grid, args.block, values, args.shared, order=not args.no_order)
+    except PtxError as error:
+        error.place_in(args.kernel, text)
+        raise
+    except MemoryError as error:
+        raise BudgetError(f"not enough memory: {error}", hint="run fewer CTAs") from None
     written = [word for word, array in arrays.items() if array.tobytes() != before[word]]
     targets = [save(Path(word), arrays[word], args.out) for word in written]
     if args.json:
@@ -36,20 +43,16 @@ def command(args: argparse.Namespace) -> int:
     return 1 if any(f.severity is Severity.ERROR for f in result.findings) else 0
 
 
-def read_text(path: Path) -> str:
-    """The kernel's text. Raises LaunchError."""
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise LaunchError(f"{path} cannot be read: {error}") from None
-
-
 def load(path: Path) -> np.ndarray:
     """An array; element types that NumPy does not know (bfloat16 is stored as void) are taken as words of their size."""
     try:
-        array: np.ndarray = np.load(path, allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
-        raise LaunchError(f"{path} cannot be read as an array: {error}", hint="write it with numpy.save") from None
+        with path.open("rb") as stream:
+            array: np.ndarray = np.lib.format.read_array(stream, allow_pickle=False)
+    except (OSError, ValueError, EOFError, MemoryError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        if "allow_pickle" in reason:  # NumPy's advice is to load such files unsafely
+            reason = "it holds Python objects"
+        raise LaunchError(f"{path} cannot be read as an array: {reason}", hint="write it with numpy.save") from None
     if array.dtype.kind == "V" and array.itemsize in (1, 2, 4, 8):
         return array.view(f"u{array.itemsize}")
     return array
@@ -62,7 +65,8 @@ def save(path: Path, array: np.ndarray, out: str | None) -> Path:
         target.parent.mkdir(parents=True, exist_ok=True)
         np.save(target, array, allow_pickle=False)
     except OSError as error:
-        raise LaunchError(f"{target} cannot be written: {error}") from None
+        hint = "give a folder that can be written: --out DIR"
+        raise LaunchError(f"{target} cannot be written: {error.strerror or error}", hint=hint) from None
     return target
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from ptx_engine.errors import LaunchError
 from ptx_engine.verdict import Status
+from volta_pass.environment import environment_errors
 from volta_pass.report import EXIT_CODES
 
 #: words with which VOLTA_VALIDATE is off
@@ -21,7 +22,10 @@ _OFF = ("", "0", "off", "false", "no")
 def command(args: argparse.Namespace) -> int:
     """Run the program. Where every verdict is proved, the exit code is the program's own."""
     if not args.module and not os.path.isfile(args.program):
-        raise LaunchError(f"cannot read {args.program}: no such file", hint="give a Python file, or a module with -m")
+        what = "it is a folder" if os.path.isdir(args.program) else "no such file"
+        raise LaunchError(f"cannot read {args.program}: {what}", hint="give a Python file, or a module with -m")
+    if args.report and not Path(args.report).absolute().parent.is_dir():
+        raise LaunchError(f"cannot write {args.report}: there is no such folder", hint="make the folder first")
     with tempfile.TemporaryDirectory(prefix="volta-pass-") as folder:
         report = Path(args.report or os.environ.get("VOLTA_REPORT") or Path(folder) / "report.json").absolute()
         before = _stamp(report)
@@ -44,6 +48,14 @@ def child_environment(args: argparse.Namespace, report: Path) -> dict[str, str]:
         environ["VOLTA_TARGET"] = args.target
     if args.no_color:
         environ["NO_COLOR"] = "1"
+    return checked(environ)
+
+
+def checked(environ: dict[str, str]) -> dict[str, str]:
+    """The environment for a child, if its VOLTA_* variables mean something. Raises LaunchError."""
+    problems = environment_errors(environ)
+    if problems:
+        raise LaunchError("; ".join(problems), hint="the command's options set these variables for the program")
     return environ
 
 

@@ -84,9 +84,12 @@ def _by_name(result: Any, outputs: Sequence[str]) -> dict[str, Any]:
         if missing:
             raise LaunchError(f"the reference function returns nothing for {', '.join(missing)}")
         return {name: result[name] for name in (outputs or result)}
+    if result is None:
+        raise LaunchError("the reference function returns None", hint=f"return {', '.join(outputs) or 'the outputs'}")
     values = list(result) if isinstance(result, (tuple, list)) else [result]
     if len(values) != len(outputs):
-        raise LaunchError(f"the reference function returns {len(values)} tensors for {len(outputs)} outputs ({', '.join(outputs)})")
+        message = f"the reference function returns {len(values)} tensors for {len(outputs)} outputs"
+        raise LaunchError(message, hint=f"return {', '.join(outputs)}, in this order, or a mapping by name")
     return dict(zip(outputs, values))
 
 
@@ -96,7 +99,8 @@ def _footprint(bound: BoundLaunch, name: str, value: Any) -> Footprint:
         raise LaunchError(f"output {name} is no tensor argument of the launch")
     tensor = value if isinstance(value, SymbolicTensor) else lift(value, bound.arena)
     if tensor.shape != buffer.arg.shape:
-        raise LaunchError(f"the reference function returns shape {tensor.shape} for {name}, whose shape is {buffer.arg.shape}")
+        message = f"the reference function returns shape {tensor.shape} for {name}, whose shape is {buffer.arg.shape}"
+        raise LaunchError(message, hint="reshape or broadcast what it returns")
     index = storage_index(buffer.arg).reshape(-1)
     order = np.argsort(index, kind="stable")
     if (np.diff(index[order]) == 0).any():

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from ptx_engine.errors import Span
 from ptx_engine.launch import Launch
+from volta_pass.spec.lines import LineTable
 
 Constexpr = int | float | bool | str
 
@@ -54,3 +55,5 @@ class Spec:
     auxiliary: tuple[str, ...]
     externs: dict[str, str] = field(default_factory=dict)
     globals: dict[str, "int | float | list[int | float]"] = field(default_factory=dict)
+    #: where the keys stand in the file
+    table: LineTable = field(default_factory=lambda: LineTable("", []), compare=False, repr=False)

@@ -47,7 +47,7 @@ def parse_spec(text: str, path: Path) -> Spec:
         )
     return Spec(
         path, candidate, reference, _outputs(data, table), tuple(a["name"] for a in data["args"] if a.get("role") == "aux"),
-        _externs(data, table), data.get("globals", {}),
+        _externs(data, table), data.get("globals", {}), table,
     )  # fmt: skip
 
 
@@ -56,8 +56,9 @@ def _read_text(path: Path) -> str:
         return path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
         raise SpecError(f"{path} is not UTF-8 text: {error.reason} at byte {error.start}", hint="a spec is a TOML file") from None
-    except OSError as error:
-        raise SpecError(f"cannot read {path}: {error.strerror or error}", hint="give the path of a launch spec (TOML)") from None
+    except (OSError, ValueError) as error:  # ValueError: a zero byte in the name
+        reason = getattr(error, "strerror", None) or error
+        raise SpecError(f"cannot read {path}: {reason}", hint="give the path of a launch spec (TOML)") from None
 
 
 def _parse_toml(text: str, table: LineTable) -> dict[str, Any]:
@@ -68,7 +69,8 @@ def _parse_toml(text: str, table: LineTable) -> dict[str, Any]:
         found = re.search(r"\(at line (\d+), column (\d+)\)", message)
         line, col = (int(found[1]), int(found[2])) if found else (max(1, len(table.lines)), 1)
         table.places[("",)] = (min(line, max(1, len(table.lines))), col)
-        raise spec_error(table, ("",), "not TOML: " + re.sub(r" \(at .*\)$", "", message)) from None
+        hint = "a launch spec is a TOML file: tables such as [launch], and key = value lines"
+        raise spec_error(table, ("",), "not TOML: " + re.sub(r" \(at .*\)$", "", message), hint) from None
 
 
 def _refuse_duplicates(data: dict[str, Any], table: LineTable) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ptx_engine.errors import LaunchError
-from ptx_engine.launch import SYMBOLIC, Arg, Launch, Role, ScalarArg, TensorArg
+from ptx_engine.launch import BLOCK_LIMITS, GRID_LIMITS, MAX_THREADS, SYMBOLIC, Arg, Launch, Role, ScalarArg, TensorArg, check_shared_bytes
 from volta_pass.spec.contents import build_contents, integer_range
 from volta_pass.spec.lines import LineTable
 from volta_pass.spec.lines import Path as KeyPath
@@ -14,11 +14,6 @@ from volta_pass.spec.model import SideKind, SideSpec
 from volta_pass.spec.structure import spec_error, suggestion
 
 LAUNCH_KEYS = ("grid", "block", "ctas", "dynamic_shared_bytes")
-
-#: what a grid and a block may be (CUDA C++ programming guide, "Technical Specifications per Compute Capability")
-_GRID_LIMITS = ((1 << 31) - 1, 65535, 65535)
-_BLOCK_LIMITS = (1024, 1024, 64)
-_MAX_THREADS = 1024
 
 
 class SideReader:
@@ -59,7 +54,7 @@ class SideReader:
     # --- launch ---------------------------------------------------------------------------------
 
     def _launch(self, side: str, table: dict[str, Any], kind: SideKind) -> Launch:
-        grid = self._dim3(*self._launch_key(side, table, "grid"), _GRID_LIMITS)
+        grid = self._dim3(*self._launch_key(side, table, "grid"), GRID_LIMITS)
         block_value, block_path = self._launch_key(side, table, "block")
         if kind is SideKind.TRITON and (side == block_path[0] or block_value is None):
             block_value = block_value or 32 * int(table.get("options", {}).get("num_warps", 4))
@@ -67,11 +62,15 @@ class SideReader:
             block_value = 1
         if block_value is None:
             raise spec_error(self._table, ("launch",), "[launch] has no 'block'", "add block = [THREADS, 1, 1]")
-        block = self._dim3(block_value, block_path, _BLOCK_LIMITS)
+        block = self._dim3(block_value, block_path, BLOCK_LIMITS)
         threads = block[0] * block[1] * block[2]
-        if threads > _MAX_THREADS:
-            raise spec_error(self._table, block_path, f"a block of {threads} threads", f"a CTA has at most {_MAX_THREADS} threads")
-        shared, _ = self._launch_key(side, table, "dynamic_shared_bytes")
+        if threads > MAX_THREADS:
+            raise spec_error(self._table, block_path, f"a block of {threads} threads", f"a CTA has at most {MAX_THREADS} threads")
+        shared, shared_path = self._launch_key(side, table, "dynamic_shared_bytes")
+        try:
+            check_shared_bytes(shared or 0, "of dynamic shared memory")
+        except LaunchError as error:
+            raise spec_error(self._table, shared_path, error.message, error.hint) from None
         return Launch(grid, block, self._args(side, table), shared or 0, self._ctas(side, table, grid))
 
     def _launch_key(self, side: str, table: dict[str, Any], key: str) -> tuple[Any, KeyPath]:

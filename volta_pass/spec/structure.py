@@ -19,6 +19,7 @@ class SpecError(LaunchError):
     """A launch spec that cannot be used: file, line, key and remedy."""
 
     kind = "spec error"
+    remedy = "the keys of a launch spec and their values: configs/launch_spec.schema.json, examples in configs/examples"
 
 
 _TYPES: dict[str, tuple[type, ...]] = {
