@@ -19,7 +19,7 @@ from volta_pass.check.binding import bind_sides
 from volta_pass.check.coverage import comparable, element_count
 from volta_pass.check.memory import peak_mib
 from volta_pass.check.options import CheckOptions
-from volta_pass.check.sides import ReadySide, SideRun, ready_side
+from volta_pass.check.sides import ReadySide, SideRun, ready_side, refuse_unknown_names
 from volta_pass.job import launch_to_json
 from volta_pass.kernel_report import OWN_SOURCE, REFERENCE, Blame, Comparison, KernelReport
 from volta_pass.schedules import dependence_reason, for_all_schedules
@@ -63,6 +63,7 @@ class _Check:
         reference = ready_side(spec.reference, spec, self.options) if spec.reference is not None else candidate.own_source
         sides = [candidate] if reference is None else [candidate, reference]
         self._describe(candidate)
+        refuse_unknown_names(spec, sides)
         bounds = bind_sides([side.launch for side in sides], Arena())
         for side in sides:
             self._add_seconds(side.seconds)

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
-from ptx_engine.errors import UnsupportedError
+from ptx_engine.errors import LaunchError, PtxError, UnsupportedError
 from ptx_engine.findings import Finding
 from ptx_engine.launch import BoundLaunch, Footprint, Launch
 from ptx_engine.syntax.ast import Module
 from volta_pass.check.entry import check_arguments, find_entry
 from volta_pass.check.module_values import with_globals
 from volta_pass.check.options import CheckOptions
+from volta_pass.check.ptx_file import read_ptx
 from volta_pass.spec import SideKind, SideSpec, Spec, SpecError
+from volta_pass.spec.structure import spec_error, suggestion
 
 
 @dataclass
@@ -42,6 +43,8 @@ class ReadySide:
     seconds: dict[str, float]
     ptx_name: str = ""
     toolchain: dict[str, str] = field(default_factory=dict)
+    #: what its module declares: variables and functions
+    names: frozenset[str] = frozenset()
     #: the tile program of a Triton candidate: its reference where the spec has none
     own_source: ReadySide | None = None
 
@@ -69,16 +72,21 @@ def ready_side(side: SideSpec, spec: Spec, options: CheckOptions) -> ReadySide:
     return ready_python(side, spec)
 
 
+def refuse_unknown_names(spec: Spec, sides: Sequence[ReadySide]) -> None:
+    """Raise SpecError for a name in [globals] or [externs] that no side's PTX declares."""
+    declared = sorted(frozenset[str]().union(*(side.names for side in sides)))
+    for table, names in (("globals", spec.globals), ("externs", spec.externs)):
+        for name in names:
+            if name not in declared:
+                raise spec_error(spec.table, (table, name), f"[{table}] {name} is declared by neither side", suggestion(name, declared))
+
+
 def read_text(side: SideSpec) -> str:
     """A side's file. Raises SpecError."""
     try:
-        return Path(side.source).read_text(encoding="utf-8", errors="replace")
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise SpecError(
-            f"[{side.side}] cannot read {side.source}: {reason}", span=side.span, source_line=side.source_line,
-            hint="paths are relative to the spec file",
-        ) from None  # fmt: skip
+        return read_ptx(side.source, "paths are relative to the spec file")
+    except LaunchError as error:
+        raise SpecError(f"[{side.side}] {error.message}", span=side.span, source_line=side.source_line, hint=error.hint) from None
 
 
 def ready_ptx(side: SideSpec, text: str, spec: Spec, options: CheckOptions, ptx_name: str = "") -> ReadySide:
@@ -93,9 +101,14 @@ def ready_ptx(side: SideSpec, text: str, spec: Spec, options: CheckOptions, ptx_
     seconds = {"parse": time.perf_counter() - start}
 
     def run(bound: BoundLaunch) -> SideRun:
-        return _execute(module, entry.name, bound, options, text, spec.externs)
+        try:
+            return _execute(module, entry.name, bound, options, text, spec.externs)
+        except PtxError as error:
+            error.place_in(name, text)
+            raise
 
-    return ReadySide(side, entry.name, side.launch, run, seconds, name)
+    names = frozenset(v.name for v in module.variables) | frozenset(f.name for f in module.functions)
+    return ReadySide(side, entry.name, side.launch, run, seconds, name, names=names)
 
 
 def _execute(module: Module, entry: str, bound: BoundLaunch, options: CheckOptions, text: str, externs: dict[str, str]) -> SideRun:
