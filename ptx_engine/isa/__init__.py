@@ -10,17 +10,20 @@ from ptx_engine.isa import (
     floating,
     integer,
     masks,
+    matrix_moves,
     memory,
+    mma_integer,
     move,
     packed,
     refused,
     shuffle,
+    sparse,
     tensor_core,
     vote,
 )
 from ptx_engine.isa.registry import FORMS, REFUSED
 
 __all__ = [
-    "FORMS", "REFUSED", "atomic", "bitfield", "calls", "carry", "compare", "convert", "floating", "integer", "masks", "memory", "move", "packed",
-    "refused", "shuffle", "tensor_core", "vote",
+    "FORMS", "REFUSED", "atomic", "bitfield", "calls", "carry", "compare", "convert", "floating", "integer", "masks", "matrix_moves", "memory",
+    "mma_integer", "move", "packed", "refused", "shuffle", "sparse", "tensor_core", "vote",
 ]  # fmt: skip

@@ -1,28 +1,30 @@
-"""Tensor cores: ldmatrix and mma.sync, as warp collectives over whole columns of warps.
+"""Tensor cores: mma.sync as warp collectives over whole columns of warps.
 
 An mma is one dot record over all warps of the group: no additions are emitted. A group in which a warp is not complete
-is a finding: the instructions are ``.aligned``.
+is refused: the instructions are ``.aligned``. Integer products are exact, with 32-bit wrap-around where it can matter.
 Source: PTX ISA 9.1, "Warp Level Matrix Multiply-Accumulate Instructions".
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from ptx_engine.errors import NotStructuredError, UnsupportedError
 from ptx_engine.isa import fragments
 from ptx_engine.isa.decode import Decode, Step
+from ptx_engine.isa.fragments import Layout
 from ptx_engine.isa.group import WARP, Group
+from ptx_engine.isa.mma_shapes import ACCUMULATORS, ELEMENTS, Element, extents
 from ptx_engine.isa.move import require_vec
 from ptx_engine.isa.registry import instruction
-from ptx_engine.isa.values import BF16, E4M3, E5M2, F16, F32, F64, TF32, Fmt
+from ptx_engine.isa.values import Fmt
+
+#: matrices (warps, rows, K / 2) of a compressed A -> (warps, rows, K)
+Spread = Callable[[Group, np.ndarray], np.ndarray]
 
 _S = "PTX ISA 9.1, Warp Level Matrix Multiply-Accumulate Instructions: "
-_ELEMENT: dict[str, tuple[Fmt, int]] = {
-    "f16": (F16, 2), "bf16": (BF16, 2), "tf32": (TF32, 1), "e4m3": (E4M3, 4), "e5m2": (E5M2, 4),
-}  # fmt: skip
 
 
 def require_warps(d: Decode, g: Group) -> None:
@@ -39,17 +41,17 @@ def stack(columns: "Sequence[int | float | np.ndarray]", n: int, dtype: np.dtype
     return rows.reshape(len(columns), n // WARP, WARP).transpose(1, 0, 2).reshape(n // WARP, -1)
 
 
-def gather(d: Decode, g: Group, registers: Sequence[int], fmts: tuple[Fmt, ...], layout: np.ndarray) -> np.ndarray:
-    """The matrix (warps, rows, cols) that a fragment's registers hold, as numbers of the algebra."""
+def gather(d: Decode, g: Group, registers: Sequence[int], fmts: tuple[Fmt, ...], layout: Layout) -> np.ndarray:
+    """The matrices (warps, ..., rows, cols) that a fragment's registers hold, as numbers of the algebra."""
     columns: list[int | float | np.ndarray] = []
     for r in registers:
         columns.extend(d.algebra.read(g.R[r], fmts, d.ins.mnemonic))
     return stack(columns, g.n, d.algebra.number)[:, layout]
 
 
-def scatter(numbers: np.ndarray, inverse: np.ndarray) -> list[np.ndarray]:
-    """Numbers (warps, rows, cols) back to part columns of n threads."""
-    flat = numbers.reshape(len(numbers), -1)[:, inverse]  # (warps, parts, 32)
+def scatter(numbers: np.ndarray, inverse: np.ndarray, warps: int) -> list[np.ndarray]:
+    """Numbers (warps, ..., rows, cols) back to part columns of n threads."""
+    flat = numbers.reshape(warps, -1)[:, inverse]  # (warps, parts, 32)
     return [np.ascontiguousarray(flat[:, i]).reshape(-1) for i in range(inverse.shape[0])]
 
 
@@ -60,76 +62,70 @@ def write_fragment(d: Decode, g: Group, targets: Sequence[int], fmts: tuple[Fmt,
         g.R[r] = d.algebra.write(fmts, columns[per * i : per * (i + 1)])
 
 
+def operand_registers(d: Decode, i: int, layout: Layout, per_register: int, bits: int) -> list[int]:
+    """The source registers of a fragment. Raises ParseError for another number of registers."""
+    require_vec(d, i, layout.size // WARP // per_register)
+    return d.srcs(i, bits)
+
+
+def element_of(d: Decode, slot: str) -> Element:
+    return ELEMENTS[d.mods[slot]]
+
+
+def float_product_step(
+    d: Decode, layouts: tuple[Layout, Layout, Layout, Layout], elements: tuple[Element, Element], spread: "Spread | None" = None
+) -> Step:
+    """D = A * B + C for layouts of A, B, C, D; leading axes of layouts count products in a warp. ``spread`` completes a compressed A."""
+    layout_a, layout_b, layout_c, layout_d = layouts
+    ea, eb = elements
+    (fmts_c, bits_c), (fmts_d, _) = ACCUMULATORS[d.mods["ctype"]], ACCUMULATORS[d.mods["dtype"]]
+    back = fragments.inverse(layout_d)
+    a = operand_registers(d, 1, layout_a, ea.per_register, ea.register_bits)
+    b = operand_registers(d, 2, layout_b, eb.per_register, eb.register_bits)
+    c = operand_registers(d, 3, layout_c, len(fmts_c), bits_c)
+    require_vec(d, 0, layout_d.size // WARP // len(fmts_d))
+    targets = d.dsts(0)
+    fmts_a, fmts_b = (ea.fmt,) * ea.per_register, (eb.fmt,) * eb.per_register
+    several = layout_a.ndim == 3
+
+    def step(g: Group) -> None:
+        require_warps(d, g)
+        rows, cols = gather(d, g, a, fmts_a, layout_a), gather(d, g, b, fmts_b, layout_b)
+        acc = gather(d, g, c, fmts_c, layout_c)
+        if spread is not None:
+            rows = spread(g, rows)
+        if several:
+            rows, cols, acc = (x.reshape(-1, *x.shape[2:]) for x in (rows, cols, acc))
+        write_fragment(d, g, targets, fmts_d, scatter(d.algebra.dot(rows, cols, acc), back, g.n // WARP))
+
+    return step
+
+
 @instruction("mma", "sync aligned shape=m16n8k16|m16n8k8 row col dtype=f32|f16 atype=f16 btype=f16 ctype=f32|f16",
              "sync aligned shape=m16n8k16|m16n8k8 row col dtype=f32 atype=bf16 btype=bf16 ctype=f32",
              "sync aligned shape=m16n8k8|m16n8k4 row col dtype=f32 atype=tf32 btype=tf32 ctype=f32",
+             "sync aligned shape=m8n8k4|m16n8k4|m16n8k8|m16n8k16 row col dtype=f64 atype=f64 btype=f64 ctype=f64",
              "sync aligned shape=m16n8k32|m16n8k16 row col dtype=f32|f16 atype=e4m3|e5m2 btype=e4m3|e5m2 ctype=f32|f16",
              source=_S + "mma")  # fmt: skip
 def mma(d: Decode) -> Step:
     d.expect(4)
-    k = int(d.mods["shape"].rpartition("k")[2])
-    (fa, per), (fb, per_b) = _ELEMENT[d.mods["atype"]], _ELEMENT[d.mods["btype"]]
-    if per != per_b:
-        raise UnsupportedError(f"{d.ins.mnemonic}: operands of different widths", feature=d.ins.mnemonic)
-    layout_a, layout_b, layout_c = fragments.fragment_a(k, per), fragments.fragment_b(k, per), fragments.fragment_c()
-    back = fragments.inverse(layout_c)
-    require_vec(d, 1, 16 * k // WARP // per)
-    require_vec(d, 2, 8 * k // WARP // per)
-    half_c, half_d = d.mods["ctype"] == "f16", d.mods["dtype"] == "f16"
-    require_vec(d, 3, 2 if half_c else 4)
-    require_vec(d, 0, 2 if half_d else 4)
-    a, b, c, targets = d.srcs(1, 32), d.srcs(2, 32), d.srcs(3, 32), d.dsts(0)
-    fmts_c: tuple[Fmt, ...] = (F16, F16) if half_c else (F32,)
-    fmts_d: tuple[Fmt, ...] = (F16, F16) if half_d else (F32,)
-
-    def step(g: Group) -> None:
-        require_warps(d, g)
-        rows, cols = gather(d, g, a, (fa,) * per, layout_a), gather(d, g, b, (fb,) * per, layout_b)
-        acc = gather(d, g, c, fmts_c, layout_c)
-        write_fragment(d, g, targets, fmts_d, scatter(d.algebra.dot(rows, cols, acc), back))
-
-    return step
+    m, _, k = extents(d.mods["shape"])
+    ea, eb = element_of(d, "atype"), element_of(d, "btype")
+    layout_a, layout_b = fragments.fragment_a(m, k, ea.per_register), fragments.fragment_b(k, eb.per_register)
+    layout_c = fragments.fragment_c(m)
+    return float_product_step(d, (layout_a, layout_b, layout_c, layout_c), (ea, eb))
 
 
-@instruction("mma", "sync aligned shape=m8n8k4 row col dtype=f64 atype=f64 btype=f64 ctype=f64", source=_S + "mma")
-def mma_f64(d: Decode) -> Step:
+@instruction(
+    "mma", "sync aligned shape=m8n8k4 alayout=row|col blayout=row|col dtype=f32|f16 atype=f16 btype=f16 ctype=f32|f16", source=_S + "mma"
+)
+def mma_quads(d: Decode) -> Step:
+    """Four products of 8x8x4, one for each pair of quads."""
     d.expect(4)
-    a, b, c, targets = d.srcs(1, 64), d.srcs(2, 64), d.srcs(3, 64), d.dsts(0)
-    layout_a, layout_b, layout_c = fragments.fragment_a_m8n8k4(), fragments.fragment_b_m8n8k4(), fragments.fragment_c_m8n8()
-    back = fragments.inverse(layout_c)
-
-    def step(g: Group) -> None:
-        require_warps(d, g)
-        rows, cols = gather(d, g, a, (F64,), layout_a), gather(d, g, b, (F64,), layout_b)
-        acc = gather(d, g, c, (F64,), layout_c)
-        write_fragment(d, g, targets, (F64,), scatter(d.algebra.dot(rows, cols, acc), back))
-
-    return step
-
-
-_LANES = np.arange(WARP)
-
-
-@instruction("ldmatrix", "sync aligned shape=m8n8 num=x1|x2|x4 [trans] space=shared|shared::cta type=b16", source=_S + "ldmatrix")
-def ldmatrix(d: Decode) -> Step:
-    """Lanes 8i..8i+7 give the row addresses of matrix i; lane l receives elements 2(l%4), +1 of row l/4 (transposed: of column l/4)."""
-    d.expect(2)
-    count = int(d.mods["num"][1:])
-    require_vec(d, 0, count)
-    targets, address, pc, memory = d.dsts(0), d.address(1), d.pc, d.env.memory
-    name = d.ins.mnemonic
-    row, first, second = _LANES // 4, 2 * (_LANES % 4), 2 * (_LANES % 4) + 1
-    places = ((first, row), (second, row)) if d.has("trans") else ((row, first), (row, second))
-
-    def step(g: Group) -> None:
-        require_warps(d, g)
-        where = np.broadcast_to(np.asarray(address(g.R)), (g.n,)).reshape(-1, WARP)[:, : 8 * count]
-        lanes = (np.arange(g.n // WARP)[:, None] * WARP + np.arange(8 * count)).ravel()
-        ids, tags = memory.load_rows(g if 8 * count == WARP else g.subset(lanes, ()), where.ravel(), pc)
-        cells = ids.shape[1] // 8  # cells of a 16-bit element
-        ids, tags = (x.reshape(-1, count, 8, 8, cells) for x in (ids, tags))
-        for i, r in enumerate(targets):
-            columns = [(ids[:, i, p, q, c].ravel(), tags[:, i, p, q, c].ravel()) for p, q in places for c in range(cells)]
-            g.R[r] = memory.assemble(columns, name)
-
-    return step
+    if d.mods["dtype"] == "f16" and d.mods["ctype"] == "f32":
+        raise UnsupportedError(f"{d.ins.mnemonic}: an f32 accumulator needs an f32 result", feature=d.ins.mnemonic)
+    layout_c, layout_d = (fragments.quad_c(d.mods[slot] == "f16") for slot in ("ctype", "dtype"))
+    element = ELEMENTS["f16"]
+    return float_product_step(
+        d, (fragments.quad_a(d.mods["alayout"]), fragments.quad_b(d.mods["blayout"]), layout_c, layout_d), (element, element)
+    )

@@ -185,8 +185,10 @@ def split_bits(value: "int | np.ndarray", widths: Sequence[int]) -> list["int | 
     for width in widths:
         if isinstance(value, int):
             fields.append((value >> shift) & ((1 << width) - 1))
-        elif width == value.dtype.itemsize * 8:
+        elif width == value.dtype.itemsize * 8 or value.dtype == bool:
             fields.append(value)
+        elif width < 8:
+            fields.append(((value >> value.dtype.type(shift)) & value.dtype.type((1 << width) - 1)).astype(np.uint8))
         else:
             fields.append((value >> value.dtype.type(shift)).astype(UINT[width]))
         shift += width
