@@ -20,10 +20,11 @@ from ptx_engine.isa import (
     sparse,
     tensor_core,
     vote,
+    wmma,
 )
 from ptx_engine.isa.registry import FORMS, REFUSED
 
 __all__ = [
     "FORMS", "REFUSED", "atomic", "bitfield", "calls", "carry", "compare", "convert", "floating", "integer", "masks", "matrix_moves", "memory",
-    "mma_integer", "move", "packed", "refused", "shuffle", "sparse", "tensor_core", "vote",
+    "mma_integer", "move", "packed", "refused", "shuffle", "sparse", "tensor_core", "vote", "wmma",
 ]  # fmt: skip

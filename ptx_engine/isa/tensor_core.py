@@ -62,10 +62,11 @@ def write_fragment(d: Decode, g: Group, targets: Sequence[int], fmts: tuple[Fmt,
         g.R[r] = d.algebra.write(fmts, columns[per * i : per * (i + 1)])
 
 
-def operand_registers(d: Decode, i: int, layout: Layout, per_register: int, bits: int) -> list[int]:
-    """The source registers of a fragment. Raises ParseError for another number of registers."""
-    require_vec(d, i, layout.size // WARP // per_register)
-    return d.srcs(i, bits)
+def operand_registers(d: Decode, i: int, layout: Layout, per_register: int, bits: int, count: "int | None" = None) -> list[int]:
+    """The source registers of a fragment (``count`` if it repeats elements). Raises ParseError for another number of registers."""
+    needed = layout.size // WARP // per_register
+    require_vec(d, i, count or needed)
+    return d.srcs(i, bits)[:needed]
 
 
 def element_of(d: Decode, slot: str) -> Element:
@@ -73,15 +74,20 @@ def element_of(d: Decode, slot: str) -> Element:
 
 
 def float_product_step(
-    d: Decode, layouts: tuple[Layout, Layout, Layout, Layout], elements: tuple[Element, Element], spread: "Spread | None" = None
+    d: Decode,
+    layouts: tuple[Layout, Layout, Layout, Layout],
+    elements: tuple[Element, Element],
+    spread: "Spread | None" = None,
+    registers: "tuple[int, int] | None" = None,
 ) -> Step:
-    """D = A * B + C for layouts of A, B, C, D; leading axes of layouts count products in a warp. ``spread`` completes a compressed A."""
+    """D = A * B + C for layouts of A, B, C, D; leading axes of layouts count products in a warp. ``spread`` completes a compressed A;
+    ``registers`` of A and B where a fragment has more of them than its elements need (the first ones count)."""
     layout_a, layout_b, layout_c, layout_d = layouts
     ea, eb = elements
     (fmts_c, bits_c), (fmts_d, _) = ACCUMULATORS[d.mods["ctype"]], ACCUMULATORS[d.mods["dtype"]]
     back = fragments.inverse(layout_d)
-    a = operand_registers(d, 1, layout_a, ea.per_register, ea.register_bits)
-    b = operand_registers(d, 2, layout_b, eb.per_register, eb.register_bits)
+    a = operand_registers(d, 1, layout_a, ea.per_register, ea.register_bits, registers and registers[0])
+    b = operand_registers(d, 2, layout_b, eb.per_register, eb.register_bits, registers and registers[1])
     c = operand_registers(d, 3, layout_c, len(fmts_c), bits_c)
     require_vec(d, 0, layout_d.size // WARP // len(fmts_d))
     targets = d.dsts(0)
