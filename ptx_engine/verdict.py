@@ -36,7 +36,7 @@ class Witness:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Why one output differs: ``kind`` is "missing", "extra", "changed", "diverges", "footprint"; ``origin`` is the arena
+    """Why one output differs: ``kind`` is "missing", "extra", "changed", "diverges", "footprint", "moved"; ``origin`` is the arena
     origin of the first diverging sub-term of the candidate, where there is one."""
 
     kind: str

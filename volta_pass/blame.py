@@ -77,12 +77,13 @@ def _explanation(comparison: Comparison) -> Explanation | None:
 
 def _differing_loc(comparison: Comparison, uses: Sequence[ParameterUse]) -> str:
     """The line at which the sides part: of the differing operation, or of the store that writes other elements."""
-    found = _origin_loc(_explanation(comparison))
-    if found:
-        return found
     stores = {use.name: use.stores for use in uses}
-    tensors = [o.tensor for o in comparison.verdict.outputs if o.explanation is not None and o.explanation.kind == "footprint"]
-    return next((site.user_loc for tensor in tensors for site in stores.get(tensor, []) if site.user_loc), "")
+    for output in comparison.verdict.outputs:
+        if output.explanation is not None and output.explanation.kind in ("footprint", "moved"):
+            places = [site.user_loc for site in stores.get(output.tensor, []) if site.user_loc]
+            if places:
+                return places[0]
+    return _origin_loc(_explanation(comparison))
 
 
 def _origin_loc(explanation: Explanation | None) -> str:

@@ -13,7 +13,7 @@ from functools import cache
 import numpy as np
 
 from ptx_engine.decide.fingerprint import Fingerprints
-from ptx_engine.decide.levels import LEVELS
+from ptx_engine.decide.levels import LEVELS, Plan, plan
 from ptx_engine.terms.arena import CONST_CAP, Arena
 from ptx_engine.terms.ops import TABLE, Op
 
@@ -29,14 +29,39 @@ class _TooLarge(Exception):
     """More operands than the budget allows."""
 
 
-def culprits(arena: Arena, prints: Fingerprints, reference: int, candidate: int) -> tuple[int, int]:
+class World:
+    """All values that the reference computes, for any output: what the candidate has in common with it, and where."""
+
+    def __init__(self, arena: Arena, outputs: list[tuple[str, np.ndarray, np.ndarray]], candidates: np.ndarray) -> None:
+        """``outputs``: tensor, storage indices, reference ids. ``candidates``: the ids that will be asked about."""
+        roots = np.concatenate([ids for _, _, ids in outputs])
+        self.arena, self.outputs = arena, outputs
+        self.prints = Fingerprints(arena, np.concatenate((roots, candidates)))
+        cone = plan(arena, roots)
+        self._values = _values(self.prints, cone.ids[~_partial(cone) & (cone.need[cone.ids] != 0)], cone.need)
+
+    def known(self) -> Known:
+        """Whether a value is computed anywhere in the reference; partial sums do not count."""
+        return _known(self.prints, self._values)
+
+    def place_of(self, candidate: int) -> tuple[str, int] | None:
+        """Tensor and storage index of the reference's output with a candidate's value."""
+        value = self.prints.of(np.array([candidate]))
+        for tensor, index, ids in self.outputs:
+            same = np.flatnonzero((self.prints.of(ids) == value).all(axis=1))
+            if len(same):
+                return tensor, int(index[same[0]])
+        return None
+
+
+def culprits(arena: Arena, prints: Fingerprints, reference: int, candidate: int, world: World | None = None) -> tuple[int, int]:
     """One culprit of each side, from the same line of source if there is such a pair; the side itself where it has none.
 
-    ``prints`` must cover both sides' sub-terms.
+    ``prints`` must cover both sides' sub-terms. With a ``world``, what the reference computes for other outputs is known too.
     """
     search = _Search(arena, prints)
     try:
-        theirs, mine = search.known(candidate), search.known(reference)
+        theirs, mine = search.known(candidate), search.known(reference) if world is None else world.known()
         left, right = search.frontier(reference, theirs), search.frontier(candidate, mine)
     except _TooLarge:
         return reference, candidate
@@ -55,6 +80,47 @@ def _line(arena: Arena, ident: int) -> str:
     return str(getattr(arena.origin_of(ident), "user_loc", "")).rpartition(":")[0]
 
 
+def _partial(cone: Plan) -> np.ndarray:
+    """By position: which nodes are summed up (multiplied, compared) further by a node of their own family."""
+    partial = np.zeros(len(cone.ids), bool)
+    family = np.zeros(len(Op), np.int8)
+    for number, ops in enumerate(_FAMILIES, 1):
+        family[list(ops)] = number
+    for step in cone.steps:
+        own = family[step.op]
+        if own:
+            operands = [step.c] if step.op in (Op.FMA, Op.DOT) else step.operand_ids()
+            for inner in operands:
+                if inner is not None:
+                    flat = inner.ravel()
+                    partial[flat[family[cone.codes[flat]] == own]] = True
+    return partial
+
+
+Values = set[tuple[int, bytes]]
+
+
+def _values(prints: Fingerprints, ids: np.ndarray, need: np.ndarray) -> Values:
+    """Fingerprints of ids at the levels at which they are needed."""
+    values: Values = set()
+    for level in range(LEVELS):
+        here = ids[(need[ids] >> level & 1) != 0]
+        if len(here):
+            rows = np.ascontiguousarray(prints.of(here, level))
+            values.update((level, row) for row in rows.view(np.dtype((np.void, rows.dtype.itemsize * rows.shape[1]))).ravel().tolist())
+    return values
+
+
+def _known(prints: Fingerprints, values: Values) -> Known:
+    @cache
+    def known(ident: int) -> bool:
+        need = int(prints.plan.need[ident])
+        levels = (level for level in range(LEVELS) if need >> level & 1)
+        return any((level, prints.of(np.array([ident]), level)[0].tobytes()) in values for level in levels)
+
+    return known
+
+
 class _Search:
     """Walks of both sides under one budget."""
 
@@ -63,21 +129,7 @@ class _Search:
 
     def known(self, root: int) -> Known:
         """Whether a value equals one that is computed below ``root``; partial sums in between do not count."""
-        ids = np.array(self._below(root), np.int32)
-        need = self.prints.plan.need[ids]
-        values: set[tuple[int, bytes]] = set()
-        for level in range(LEVELS):
-            here = ids[(need >> level & 1) != 0]
-            if len(here):
-                values.update((level, row.tobytes()) for row in self.prints.of(here, level))
-
-        @cache
-        def known(ident: int) -> bool:
-            need = int(self.prints.plan.need[ident])
-            levels = (level for level in range(LEVELS) if need >> level & 1)
-            return any((level, self.prints.of(np.array([ident]), level)[0].tobytes()) in values for level in levels)
-
-        return known
+        return _known(self.prints, _values(self.prints, np.array(self._below(root), np.int32), self.prints.plan.need))
 
     def frontier(self, root: int, known: Known) -> list[int]:
         """The unknown nodes below ``root`` whose parts are all known, or that use an unknown constant; first operands first."""

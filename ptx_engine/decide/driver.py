@@ -16,6 +16,7 @@ from enum import Enum
 import numpy as np
 
 from ptx_engine.decide.budget import ProofBudget
+from ptx_engine.decide.culprit import World
 from ptx_engine.decide.domain import PARTIAL, narrowed
 from ptx_engine.decide.explain import explain
 from ptx_engine.decide.fingerprint import DEFAULT_POINTS, Fingerprints
@@ -25,13 +26,15 @@ from ptx_engine.decide.templates import ClassResult, Outcome, prove_cheaply, pro
 from ptx_engine.decide.unify import unified
 from ptx_engine.decide.witness import Pair, digits, is_undefined, near_miss, rational_text, screen, search
 from ptx_engine.launch import BoundLaunch, Footprint
-from ptx_engine.terms.arena import NAN, Arena
+from ptx_engine.terms.arena import CONST_CAP, NAN, Arena
 from ptx_engine.verdict import Method, OutputVerdict, Status, Verdict
 
 #: float64 relative difference above which a pair goes to the witness search before it goes to the prover
 _SUSPICIOUS = 1e-6
 #: so many outputs are screened over a plan of their own; more share the fingerprints' plan
 _FEW = 16
+#: with more outputs or terms, an explanation looks at the differing pair only
+_WORLD_OUTPUTS, _WORLD_TERMS = 1 << 18, 1 << 22
 #: outputs looked at in float64 where fingerprints agree
 _SAMPLE = 64
 #: proved classes per tensor whose domains are compared
@@ -93,6 +96,8 @@ class _Decision:
         self.ledger: dict[str, None] = {}
         self.deadline = time.monotonic() + budget.seconds
         self.prints: Fingerprints | None = None
+        self.tensors: list[Tensor] = []
+        self._world: World | None = None
 
     # --- the order of work ----------------------------------------------------------------------
 
@@ -121,6 +126,7 @@ class _Decision:
         if self.mode is Mode.EXACT and self.prover is prove_columns:
             self._prove_cheaply(tensors)
         self._fingerprint(tensors)
+        self.tensors = tensors
         for tensor in tensors:
             self._settle(tensor)
             verdicts.append(self.report.verdict_of(tensor, self.budget.points))
@@ -279,7 +285,8 @@ class _Decision:
             if left <= 0:
                 break
             pair = Pair(self.arena, int(tensor.reference[row]), int(tensor.candidate[row]))
-            explained = explain(self.arena, pair.reference, pair.candidate, self.report.element_name, pair.one_sided)
+            world = self._landscape()
+            explained = explain(self.arena, pair.reference, pair.candidate, self.report.element_name, pair.one_sided, world)
             found = search(pair, explained.hints, seconds=left) or pair.valueless()
             if found is None:
                 tensor.say(undefined_reason(pair))
@@ -288,9 +295,18 @@ class _Decision:
             if near is not None:
                 tensor.say(self.report.near_reason(near.pairs))
                 continue
-            self.report.keep(tensor, int(tensor.index[row]), pair, found, explained.explanation)
+            place = world.place_of(pair.candidate) if world is not None and pair.candidate >= CONST_CAP else None
+            explanation = explained.explanation if place is None else self.report.elsewhere(place, explained.explanation)
+            self.report.keep(tensor, int(tensor.index[row]), pair, found, explanation)
             return True
         return False
+
+    def _landscape(self) -> World | None:
+        """What the reference computes at all; None where that is too much to look at for an explanation."""
+        if self._world is None and sum(len(t.index) for t in self.tensors) <= _WORLD_OUTPUTS and len(self.arena) <= _WORLD_TERMS:
+            outputs = [(t.name, t.index, t.reference) for t in self.tensors]
+            self._world = World(self.arena, outputs, np.concatenate([t.candidate for t in self.tensors]))
+        return self._world
 
     def _summary(self, verdicts: list[OutputVerdict], started: float) -> Verdict:
         statuses = {verdict.status for verdict in verdicts}

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from gmpy2 import mpq
 
-from ptx_engine.decide.culprit import culprits
+from ptx_engine.decide.culprit import World, culprits
 from ptx_engine.decide.field import fields
 from ptx_engine.decide.fingerprint import Fingerprints
 from ptx_engine.decide.levels import LEVELS, Mode, plan
@@ -38,9 +38,21 @@ class Explained:
     hints: list[dict[int, mpq]]
 
 
-def explain(arena: Arena, reference: int, candidate: int, name_of: NameOf, inputs: tuple[list[int], list[int]] = ([], [])) -> Explained:
-    """Explain a differing pair. ``inputs``: ids that only the reference, and only the candidate, depends on."""
-    return _Explainer(arena, reference, candidate, name_of, inputs).run()
+def explain(
+    arena: Arena,
+    reference: int,
+    candidate: int,
+    name_of: NameOf,
+    inputs: tuple[list[int], list[int]] = ([], []),
+    world: World | None = None,
+) -> Explained:
+    """Explain a differing pair. ``inputs``: ids that only the reference, and only the candidate, depends on; ``world``: what
+    the reference computes for other outputs, so that the line to which the difference is traced can be told from those."""
+    explainer = _Explainer(arena, reference, candidate, name_of, inputs)
+    found = explainer.run()
+    mine, theirs = culprits(arena, explainer.prints, reference, candidate, world)
+    origins = {"reference_origin": explainer.origin(mine), "candidate_origin": explainer.origin(theirs)}
+    return replace(found, explanation=replace(found.explanation, **origins))
 
 
 class _Explainer:
@@ -52,11 +64,6 @@ class _Explainer:
         self._atoms: dict[tuple[int, bytes], int] = {}
 
     def run(self) -> Explained:
-        found = self._descend()
-        origins = [self._origin(ident) for ident in culprits(self.arena, self.prints, *self.pair)]
-        return replace(found, explanation=replace(found.explanation, reference_origin=origins[0], candidate_origin=origins[1]))
-
-    def _descend(self) -> Explained:
         x, y = self.pair
         for _ in range(_MAX_DESCENT):
             step = self._polynomial(x, y) if self._is_sum(x) or self._is_sum(y) else None
@@ -227,7 +234,8 @@ class _Explainer:
         )  # fmt: skip
         return Explained(explanation, [])
 
-    def _origin(self, ident: int) -> object:
+    def origin(self, ident: int) -> object:
+        """Who emitted a node; None for inputs and constants."""
         return self.arena.origin_of(ident) if ident >= 0 and self.arena.node(ident)[0] is not Op.CONST else None
 
 

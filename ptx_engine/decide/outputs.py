@@ -76,6 +76,10 @@ class Reporter:
         text = f"{self._output_name(tensor.name, index)}: {explanation.text}"
         tensor.explanation = replace(explanation, text=text)
 
+    def elsewhere(self, place: tuple[str, int], explanation: Explanation) -> Explanation:
+        """The explanation of a value that is right, but belongs to another element."""
+        return replace(explanation, kind="moved", text=f"holds the value that the reference has at {self._output_name(*place)}")
+
     def near_reason(self, pairs: tuple[tuple[int, int, float], ...]) -> str:
         worst = max(pairs, key=lambda row: row[2])
         mine, theirs = (digits(self.arena.consts[i].value(80), 12) for i in worst[:2])

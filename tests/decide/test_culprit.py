@@ -3,10 +3,13 @@
 import numpy as np
 import pytest
 
-from ptx_engine.decide.culprit import culprits
+from ptx_engine.decide import decide
+from ptx_engine.decide.culprit import World, culprits
 from ptx_engine.decide.fingerprint import Fingerprints
 from ptx_engine.decide.levels import Mode, plan
+from ptx_engine.launch import Footprint
 from ptx_engine.terms import NEG_INF, Arena, Op
+from ptx_engine.verdict import Status
 
 
 class Line:
@@ -91,3 +94,29 @@ def test_masked_elements_are_no_members_of_a_maximum():
     prints = Fingerprints(arena, np.array([masked, bare, lacking], np.int32))
     assert prints.same(int(masked), int(bare)) is True
     assert prints.same(int(masked), int(lacking)) is False
+
+
+def test_another_outputs_values_are_no_culprits():
+    """The candidate puts the second softmax's exponentials into the first quotient: that quotient is wrong, not they."""
+    sides = Sides()
+    good = sides.softmax()
+    shifted = sides.arena.sub(sides.x[3], sides.x[2])
+    other = int(sides.at(6).exp2(shifted))
+    mixed = int(sides.at(7).div(other, sides.arena.node(good)[2]))
+    outputs = [("o", np.arange(2), np.array([good, other], np.int32))]
+    world = World(sides.arena, outputs, np.array([mixed], np.int32))
+    ids = np.array([good, mixed], np.int32)
+    prints = Fingerprints(sides.arena, ids, order=plan(sides.arena, ids, Mode.CONE))
+    assert culprits(sides.arena, prints, good, mixed, world)[1] == mixed
+    assert culprits(sides.arena, prints, good, mixed)[1] != mixed
+
+
+def test_a_moved_value_is_named_with_its_place():
+    arena = Arena()
+    x = arena.add_input("x", 4, "f32").ids(np.arange(4))
+    squares, again = (arena.mul(x, x), arena.mul(x, x))
+    index = np.arange(4)
+    verdict = decide(arena, {"o": Footprint(index, squares)}, {"o": Footprint(index, again[[0, 2, 1, 3]])})
+    explanation = verdict.outputs[0].explanation
+    assert verdict.status is Status.REFUTED and explanation.kind == "moved"
+    assert explanation.text == "o[1]: holds the value that the reference has at o[2]"

@@ -22,6 +22,7 @@ _EXPLANATIONS = {
     "extra": "terms are added that the reference does not have: look for a load without a mask, or a loop that runs too far",
     "changed": "the same inputs with other factors: look at constants, scales and operand order",
     "diverges": "start at the first operation at which the two sides part, named above",
+    "moved": "right values at wrong places: look at the index arithmetic of the store, then of the loads",
     "footprint": "one side writes elements that the other does not: look at the store's mask and the grid",
 }
 
