@@ -13,10 +13,10 @@ types:
 	$(PYTHON) -m mypy
 
 test:
-	$(PYTHON) -m pytest
+	$(PYTHON) -m pytest -n 2
 
 nightly:
-	$(PYTHON) -m pytest -m slow
+	$(PYTHON) -m pytest -n 2 -m slow
 
 # the oldest and the middle Triton that the hook supports, each in a fresh environment
 COMPAT_TRITON ?= 3.7.1 3.8.0

@@ -67,7 +67,7 @@ def test_slow_command(command: str, tmp_path: Path) -> None:
 def test_there_are_two_commands_for_a_fresh_machine() -> None:
     assert len(FRESH) == 2
     demo, tests = FRESH
-    assert demo.endswith("volta-pass demo") and tests.endswith("pytest")
+    assert demo.endswith("volta-pass demo") and tests.endswith("pytest -n 2")
     for command in FRESH:
         assert "\n" not in command and ".venv/bin/pip install" in command
 
