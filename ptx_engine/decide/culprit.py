@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
+from typing import Any
 
 import numpy as np
 
@@ -97,7 +98,7 @@ def _partial(cone: Plan) -> np.ndarray:
     return partial
 
 
-Values = set[tuple[int, bytes]]
+Values = set[tuple[int, "bytes | tuple[Any, ...]"]]
 
 
 def _values(prints: Fingerprints, ids: np.ndarray, need: np.ndarray) -> Values:

@@ -30,7 +30,8 @@ class _Mapped(Generic[Record]):
     """Records with their operands mapped, made on first use."""
 
     def __init__(self, records: Sequence[Record], mapped: Callable[[Record], Record]) -> None:
-        self._records, self._mapped = records, mapped
+        self._records: Sequence[Record] = records
+        self._mapped: Callable[[Record], Record] = mapped
         self._cache: dict[int, Record] = {}
 
     def __getitem__(self, index: int) -> Record:

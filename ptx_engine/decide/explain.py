@@ -51,8 +51,8 @@ def explain(
     explainer = _Explainer(arena, reference, candidate, name_of, inputs)
     found = explainer.run()
     mine, theirs = culprits(arena, explainer.prints, reference, candidate, world)
-    origins = {"reference_origin": explainer.origin(mine), "candidate_origin": explainer.origin(theirs)}
-    return replace(found, explanation=replace(found.explanation, **origins))
+    origins = explainer.origin(mine), explainer.origin(theirs)
+    return replace(found, explanation=replace(found.explanation, reference_origin=origins[0], candidate_origin=origins[1]))
 
 
 class _Explainer:

@@ -82,7 +82,7 @@ class Algebra(Protocol):
         """A property of ``PROPERTIES`` as a predicate."""
         ...
 
-    def read(self, value: Value, fmts: tuple[Fmt, ...], what: str) -> "list[int | float | np.ndarray]":
+    def read(self, value: Value, fmts: tuple[Fmt, ...], what: str) -> "Sequence[int | float | np.ndarray]":
         """A register's parts as numbers of this algebra: term ids, or float64 (integers: int64) values."""
         ...
 

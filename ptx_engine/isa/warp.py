@@ -45,7 +45,8 @@ _POWERS = np.uint64(1) << np.arange(WARP, dtype=np.uint64)
 
 def bits_of(flags: np.ndarray) -> np.ndarray:
     """Flags (..., 32) as 32-bit words."""
-    return (flags * _POWERS).sum(axis=-1).astype(np.uint32)
+    words: np.ndarray = (flags * _POWERS).sum(axis=-1).astype(np.uint32)
+    return words
 
 
 def members(lanes: Lanes, mask: Value) -> np.ndarray:
@@ -57,7 +58,8 @@ def members(lanes: Lanes, mask: Value) -> np.ndarray:
     column = np.broadcast_to(np.asarray(mask, np.uint32), (lanes.n,))
     table = lanes.table(column, 0)
     word = table.max(axis=1)
-    return ((word[:, None] >> np.arange(WARP, dtype=np.uint32)) & np.uint32(1)).astype(bool) & lanes.present
+    named: np.ndarray = ((word[:, None] >> np.arange(WARP, dtype=np.uint32)) & np.uint32(1)).astype(bool)
+    return named & lanes.present
 
 
 def concrete_column(value: Value, n: int, what: str, dtype: "np.dtype | type") -> np.ndarray:

@@ -58,7 +58,9 @@ class Barriers:
         return done
 
     def _complete_one(self, number: int, entries: list[Waiting]) -> list[Completed]:
-        counts = sum(np.bincount(w.group.threads // self.block_threads, minlength=len(self.live)) for w in entries)
+        counts = np.zeros(len(self.live), np.int64)
+        for w in entries:
+            counts += np.bincount(w.group.threads // self.block_threads, minlength=len(self.live))
         expected = np.full(len(self.live), -1, np.int64)
         for w in entries:
             slots = np.unique(w.group.threads // self.block_threads)

@@ -82,7 +82,7 @@ class _Inliner:
 
     def _expand(self, flat: FlatFunction) -> FlatFunction:
         build = _Build(flat)
-        for pc, instruction in enumerate(flat.instructions):
+        for instruction in flat.instructions:
             build.places.append(len(build.instructions))
             if instruction.opcode != "call":
                 build.instructions.append(instruction)

@@ -41,8 +41,8 @@ class OrderPort(Protocol):
     def cta_reset(self, instruction: int, slots: np.ndarray, barrier_id: int) -> None: ...
 
     def atomic(
-        self, space: Space, instruction: int, threads: np.ndarray, addresses: "int | np.ndarray", nbytes: int, scope: Scope,
-        order: MemoryOrder, kind: AtomicKind = AtomicKind.RMW, observation: Observation = Observation.DECIDES,
+        self, space: Space, instruction: int, threads: np.ndarray, addresses: "int | np.ndarray", nbytes: int,
+        scope: Scope, order: MemoryOrder, kind: AtomicKind = AtomicKind.RMW, observation: Observation = Observation.DECIDES,
     ) -> None: ...  # fmt: skip
 
     def warp_barrier(self, instruction: int, threads: np.ndarray) -> None: ...
@@ -87,8 +87,8 @@ class NoOrder:
     def cta_reset(self, instruction: int, slots: np.ndarray, barrier_id: int) -> None: ...
 
     def atomic(
-        self, space: Space, instruction: int, threads: np.ndarray, addresses: "int | np.ndarray", nbytes: int, scope: Scope,
-        order: MemoryOrder, kind: AtomicKind = AtomicKind.RMW, observation: Observation = Observation.DECIDES,
+        self, space: Space, instruction: int, threads: np.ndarray, addresses: "int | np.ndarray", nbytes: int,
+        scope: Scope, order: MemoryOrder, kind: AtomicKind = AtomicKind.RMW, observation: Observation = Observation.DECIDES,
     ) -> None: ...  # fmt: skip
 
     def warp_barrier(self, instruction: int, threads: np.ndarray) -> None: ...

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+import numpy.typing as npt
 
 from ptx_engine.terms import CONST_CAP, TABLE, Arena, Op
 
@@ -18,7 +19,10 @@ BITS_BASE = 1 << 40
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
-def mix(x: np.ndarray) -> np.ndarray:
+Words = npt.NDArray[np.uint64]
+
+
+def mix(x: Words) -> Words:
     """A 64-bit finaliser (the constants are those of SplitMix64)."""
     with np.errstate(over="ignore"):
         x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -49,7 +53,7 @@ def same_value_keys(arena: Arena) -> tuple[Callable[[np.ndarray], np.ndarray], .
     return (lambda values: keys(values, lambda ids: _shallow_keys(arena, ids))), (lambda values: keys(values, deep))
 
 
-def _shallow_keys(arena: Arena, ids: np.ndarray) -> np.ndarray:
+def _shallow_keys(arena: Arena, ids: np.ndarray) -> Words:
     """Structural hashes of the top ``SHALLOW`` levels of terms (all of one level at a time); records are leaves."""
     ops, *columns = arena.columns()
     levels: list[np.ndarray] = [np.unique(ids)]
@@ -60,17 +64,19 @@ def _shallow_keys(arena: Arena, ids: np.ndarray) -> np.ndarray:
     keys = leaf_keys(levels[-1])
     for level, under in zip(levels[-2::-1], levels[:0:-1]):
         keys = _level_keys(ops, columns, level, under, keys)
-    return keys[np.searchsorted(levels[0], ids)]
+    found: np.ndarray = keys[np.searchsorted(levels[0], ids)]
+    return found
 
 
-def leaf_keys(ids: np.ndarray) -> np.ndarray:
+def leaf_keys(ids: np.ndarray) -> Words:
     """Keys of terms by identity."""
     return mix(ids.astype(np.int64).astype(np.uint64) + _GOLDEN)
 
 
 def _inner(ops: np.ndarray, ids: np.ndarray) -> np.ndarray:
     nodes = ids[ids >= CONST_CAP]
-    return nodes[_OPENED[ops[nodes]]]
+    inner: np.ndarray = nodes[_OPENED[ops[nodes]]]
+    return inner
 
 
 #: operators that the shallow walk opens: those whose operands are all ids
@@ -78,13 +84,13 @@ _OPENED = np.zeros(256, bool)
 _OPENED[[op for op, row in TABLE.items() if not row.plain and not row.record]] = True
 
 
-def _level_keys(ops: np.ndarray, columns: list[np.ndarray], level: np.ndarray, under: np.ndarray, keys: np.ndarray) -> np.ndarray:
+def _level_keys(ops: np.ndarray, columns: list[np.ndarray], level: np.ndarray, under: np.ndarray, keys: np.ndarray) -> Words:
     """Keys of one level from the keys of the level under it."""
     result = leaf_keys(level)
     nodes = _inner(ops, level)
     codes = ops[nodes]
 
-    def of(ids: np.ndarray) -> np.ndarray:
+    def of(ids: np.ndarray) -> Words:
         return keys[np.searchsorted(under, ids)]
 
     with np.errstate(over="ignore"):
@@ -105,7 +111,7 @@ class TermKeys:
         self.table[:CONST_CAP] = leaf_keys(np.arange(CONST_CAP))
         self.done = 0  # emissions hashed
 
-    def of(self, ids: np.ndarray) -> np.ndarray:
+    def of(self, ids: np.ndarray) -> Words:
         """Keys of terms that are hashed already; inputs by identity."""
         found = self.table[np.maximum(ids, 0)]
         return np.where(ids < 0, leaf_keys(ids), found) if ids.size and int(ids.min()) < 0 else found
@@ -126,7 +132,7 @@ class TermKeys:
                 self.table[first:stop] = self._emission(Op(int(ops[first])), slice(first, stop), (a, b, c)).ravel()
         return self.of(ids)
 
-    def _emission(self, op: Op, nodes: slice, columns: tuple[np.ndarray, np.ndarray, np.ndarray]) -> np.ndarray:
+    def _emission(self, op: Op, nodes: slice, columns: tuple[np.ndarray, np.ndarray, np.ndarray]) -> Words:
         seed = mix(np.full(1, int(op) + 1, np.uint64))
         if op is Op.DOT:
             record = self.arena.dots[int(columns[0][nodes.start])]
@@ -139,7 +145,7 @@ class TermKeys:
         operands = [x[nodes] if slot < row.arity or "abc"[slot] in row.plain else None for slot, x in enumerate(columns)]
         return _plain_keys(op, ids.shape, operands, self.of, seed)
 
-    def _lists(self, ids: np.ndarray, salt: int) -> np.ndarray:
+    def _lists(self, ids: np.ndarray, salt: int) -> Words:
         """One key per list of operands along the last axis, in order."""
         weights = mix(np.arange(ids.shape[-1], dtype=np.uint64) * _GOLDEN + np.uint64(salt)) | np.uint64(1)
         return mix((self.of(ids) * weights).sum(axis=-1, dtype=np.uint64))

@@ -66,7 +66,8 @@ class TensorMemory:
             return None
         if isinstance(index, int):
             return int(self.contents[index]) & ((1 << self.fmt.bits) - 1)
-        return self.contents[index].astype(f"i{self.element_bytes}").view(f"u{self.element_bytes}")
+        bits: np.ndarray = self.contents[index].astype(f"i{self.element_bytes}").view(f"u{self.element_bytes}")
+        return bits
 
     def undefined(self, index: "int | np.ndarray") -> bool:
         """Whether an element that was never given contents is among these."""

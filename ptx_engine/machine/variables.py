@@ -103,8 +103,8 @@ def _input(arena: Arena, variable: Variable, dtype: str, count: int) -> Input:
         if entry.name == name:
             if (entry.count, entry.fmt) != (count, dtype):
                 raise UnsupportedError(
-                    f"{name} is {entry.count} x {entry.fmt} on one side and {count} x {dtype} on the other", feature="variable read as two types",
-                    span=variable.span, hint="give its contents in [globals]",
+                    f"{name} is {entry.count} x {entry.fmt} on one side and {count} x {dtype} on the other",
+                    feature="variable read as two types", span=variable.span, hint="give its contents in [globals]",
                 )  # fmt: skip
             return entry
     return arena.add_input(name, count, dtype)
