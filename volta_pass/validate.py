@@ -167,6 +167,7 @@ def _execute(state: _Validation) -> "Execution | None":
     try:
         execution = state.stages.candidate(state.job.ptx, state.job.entry)
     except PtxError as error:
+        error.place_in(f"{state.job.kernel}.ptx", state.job.ptx)
         state.fail(error, "the PTX could not be executed")
         state.report.findings = list(error.findings)
         return None
