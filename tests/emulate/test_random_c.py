@@ -17,14 +17,15 @@ from ptx_engine import emulate
 from ptx_engine.syntax import parse
 
 THREADS = 48
+COMPILER = os.environ.get("CC") or next(filter(None, map(shutil.which, ("cc", "gcc", "clang"))), "")
+pytestmark = pytest.mark.skipif(not COMPILER, reason="the other side of the comparison is the host's C compiler, and there is none")
 
 
 def native(programs: dict[int, str], folder: Path) -> ctypes.CDLL:
-    compiler = os.environ.get("CC") or shutil.which("cc") or shutil.which("gcc") or "cc"
     source, target = folder / "programs.c", folder / "programs.so"
     source.write_text(host_source(programs), encoding="ascii")
     options = ["-O1", "-fwrapv", "-ffp-contract=off", "-fno-strict-aliasing", "-w", "-shared", "-fPIC"]
-    subprocess.run([compiler, *options, "-o", str(target), str(source), "-lm"], check=True)
+    subprocess.run([COMPILER, *options, "-o", str(target), str(source), "-lm"], check=True)
     return ctypes.CDLL(str(target))
 
 
