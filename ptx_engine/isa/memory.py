@@ -141,7 +141,7 @@ def cp_async(d: Decode) -> Step:
         return lambda g: copy(g, shared(g.R), source(g.R), count, count, pc)
     operand = d.operand(3)
     if isinstance(operand, Reg) and d.env.register_type(operand.name) == "pred":
-        ignored = d.env.register(operand.name)
+        ignored = d.src(3, 1)
 
         def ignoring(g: Group) -> None:
             p = g.R[ignored]

@@ -22,6 +22,7 @@ from ptx_engine.isa.group import Group
 from ptx_engine.isa.values import UNINITIALISED_REGISTER, Value, join
 from ptx_engine.launch import BoundLaunch, Footprint, Role
 from ptx_engine.machine.barriers import Barriers, Completed, Waiting
+from ptx_engine.machine.data_flow import DataFlow
 from ptx_engine.machine.environment import MachineEnvironment, local_layout, shared_layout
 from ptx_engine.machine.findings_log import FindingLog
 from ptx_engine.machine.inline import inline
@@ -32,6 +33,7 @@ from ptx_engine.machine.program import Block, Program, PtxOrigin, Terminator, lo
 from ptx_engine.machine.same_value import same_value_keys
 from ptx_engine.machine.variables import with_variables
 from ptx_engine.order.checker import OrderChecker
+from ptx_engine.order.records import Reach
 from ptx_engine.syntax import user_loc
 from ptx_engine.syntax.ast import FlatFunction, Function, Module
 
@@ -149,15 +151,21 @@ class Machine:
         shared_bytes = shared_layout(module, flat, launch.dynamic_shared_bytes)[1]
         self.log = FindingLog(launch)
         self.order: OrderPort = (
-            OrderChecker(launch, shared_bytes, bound.buffers, value_keys=same_value_keys(bound.arena)) if order else NoOrder()
+            OrderChecker(launch, shared_bytes, bound.buffers, value_keys=same_value_keys(bound.arena), reach=self._reach)
+            if order
+            else NoOrder()
         )
         self.memory = self._memory(granule_of(flat, bound), shared_bytes, local_layout(flat)[1])
         self.env = MachineEnvironment(module, flat, bound, self.memory, self.order, self.log, self._algebra(), variables)
         self.origins = make_origins(module, flat, source)
         self.program = Program(self.env, flat, self.origins, self.env.widths)
+        self.data_flow = DataFlow(flat.instructions, self.program.uses, self.env.register)
         self.executed = 0
         self.deadline = time.perf_counter() + budget.seconds
         self.stopped = False
+
+    def _reach(self, instruction: int) -> Reach:
+        return self.data_flow.reach(instruction)
 
     def _algebra(self) -> Algebra:
         """What float data are; ``machine.emulate`` has IEEE bits instead."""

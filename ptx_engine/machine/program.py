@@ -8,11 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ptx_engine.errors import ParseError, PtxError, Span, UnsupportedError
-from ptx_engine.isa import decode as decoder
-from ptx_engine.isa.decode import Decode, Environment, Step
+from ptx_engine.isa.decode import Step
 from ptx_engine.isa.registry import find
 from ptx_engine.machine.environment import MachineEnvironment
 from ptx_engine.machine.predication import guarded
+from ptx_engine.machine.recording import RecordingDecode, Uses
 from ptx_engine.syntax.ast import FlatFunction, Instruction, Name
 from ptx_engine.terms import Arena
 
@@ -78,6 +78,7 @@ class Program:
         self.flat = flat
         self.origins = origins
         self.blocks: dict[int, Block] = {}
+        self.uses: dict[int, Uses] = {}
         self.arena: Arena = env.arena
         self._env = env
         self._widths = widths
@@ -122,10 +123,11 @@ class Program:
                 self.arena.assumptions.setdefault(f"modifier without meaning over the reals: .{slot.name}")
         step = form.spec(d)
         reads, writes = d.reads, d.writes
+        p = None if instruction.predicate is None else self._env.register(instruction.predicate.name)
+        self.uses[pc] = d.uses(p)
         self._env.read_slots.update(reads)
         block.uses |= reads - block.defines
-        if instruction.predicate is not None:
-            p = self._env.register(instruction.predicate.name)
+        if p is not None:
             self._env.read_slots.add(p)
             block.uses |= ({p} | writes) - block.defines
             step = guarded(self.arena, step, p, instruction.negated, sorted(reads), sorted(writes), self._widths)
@@ -139,6 +141,7 @@ class Program:
             end.predicate, end.negated = self._env.register(instruction.predicate.name), instruction.negated
             self._env.read_slots.add(end.predicate)
             block.uses |= {end.predicate} - block.defines
+        self.uses[pc] = RecordingDecode(self._env, instruction, pc, {}).uses(end.predicate)
         after = (pc + 1,)
         if instruction.opcode == "bra":
             operand = instruction.operands[0] if instruction.operands else None
@@ -151,7 +154,7 @@ class Program:
             end.kind = "trap"
         elif instruction.opcode not in EXITS:
             end.kind, end.targets = "barrier", after
-            end.barrier = self._barrier(instruction, pc, block)
+            end.barrier = self._barrier(instruction, end, block)
         if end.kind in ("exit", "trap"):
             end.targets = after if end.predicate is not None else ()
         return end
@@ -162,16 +165,17 @@ class Program:
             raise UnsupportedError("brx.idx without a .branchtargets table", feature="brx.idx")
         d = RecordingDecode(self._env, instruction, end.pc, {"type": "u32"})
         end.kind, end.index = "table", d.src_of(index, 32)
+        self.uses[end.pc] = d.uses(end.predicate)
         block.uses |= d.reads - block.defines
         self._env.read_slots.update(d.reads)
         end.targets = tuple(self._target(instruction, name) for name in self.flat.branch_targets[table.name])
         if end.predicate is not None:
             raise UnsupportedError("brx.idx under a predicate", feature="brx.idx")
 
-    def _barrier(self, instruction: Instruction, pc: int, block: Block) -> BarrierOp:
+    def _barrier(self, instruction: Instruction, end: Terminator, block: Block) -> BarrierOp:
         mods = [m for m in instruction.modifiers if m not in ("aligned", "cta")]
         kind = mods[0] if mods else ""
-        d = RecordingDecode(self._env, instruction, pc, {"type": "u32"})
+        d = RecordingDecode(self._env, instruction, end.pc, {"type": "u32"})
         aligned = "aligned" in instruction.modifiers or instruction.opcode == "bar"
         if kind == "red":
             op = self._reduction(d, mods)
@@ -183,6 +187,7 @@ class Program:
         else:
             raise UnsupportedError(f"instruction {instruction.mnemonic} is not modelled", feature=instruction.mnemonic)
         op.aligned = aligned
+        self.uses[end.pc] = d.uses(end.predicate)
         self._env.read_slots.update(d.reads)
         block.uses |= d.reads - block.defines
         block.defines |= d.writes if instruction.predicate is None else set()
@@ -230,38 +235,3 @@ def located(error: PtxError, instruction: Instruction, origin: PtxOrigin) -> Ptx
         error.source_line = origin.ptx_text
         error.user_loc = error.user_loc or origin.user_loc
     return error
-
-
-class RecordingDecode(Decode):
-    """Decoding that notes which register-file slots the instruction reads and writes (for predication and liveness)."""
-
-    def __init__(self, env: Environment, instruction: Instruction, pc: int, mods: dict[str, str]) -> None:
-        super().__init__(env, instruction, pc, mods)
-        self.reads: set[int] = set()
-        self.writes: set[int] = set()
-
-    def dst_of(self, operand: decoder.Operand) -> int:
-        slot = super().dst_of(operand)
-        self.writes.add(slot)
-        return slot
-
-    def src_of(self, operand: decoder.Operand, bits: int) -> int:
-        slot = super().src_of(operand, bits)
-        self.reads.add(slot)
-        return slot
-
-    def carry_in(self) -> int:
-        slot = super().carry_in()
-        self.reads.add(slot)
-        return slot
-
-    def carry_out(self) -> int:
-        slot = super().carry_out()
-        self.writes.add(slot)
-        return slot
-
-    def address(self, i: int) -> decoder.Address:
-        operand = self.operand(i)
-        if isinstance(operand, decoder.Mem) and isinstance(operand.base, decoder.Reg):
-            self.reads.add(self.env.register(operand.base.name))
-        return super().address(i)

@@ -3,6 +3,6 @@
 from ptx_engine.order.checker import OrderChecker
 from ptx_engine.order.copies import WAIT_ALL
 from ptx_engine.order.deadlock import Blocked, deadlock_finding
-from ptx_engine.order.records import AtomicKind, MemoryOrder, Observation, Scope, Space
+from ptx_engine.order.records import AtomicKind, MemoryOrder, Observation, Reach, Scope, Space
 
-__all__ = ["WAIT_ALL", "AtomicKind", "Blocked", "MemoryOrder", "Observation", "OrderChecker", "Scope", "Space", "deadlock_finding"]
+__all__ = ["WAIT_ALL", "AtomicKind", "Blocked", "MemoryOrder", "Observation", "OrderChecker", "Reach", "Scope", "Space", "deadlock_finding"]

@@ -33,10 +33,11 @@ from ptx_engine.order.records import (
     IssueGroup,
     MemoryOrder,
     Observation,
+    Reach,
     Scope,
     Space,
 )
-from ptx_engine.order.report import Report
+from ptx_engine.order.report import ReachOf, Report
 from ptx_engine.order.shared import SharedLog
 
 WARP_SIZE = 32
@@ -59,14 +60,14 @@ class OrderChecker:
 
     def __init__(
         self, launch: Launch, shared_bytes: int, buffers: Sequence[Buffer], warp_size: int = WARP_SIZE,
-        value_keys: ValueKeys = (),
+        value_keys: ValueKeys = (), reach: ReachOf = lambda instruction: Reach.ANYWHERE,
     ) -> None:  # fmt: skip
         self._launch = launch
         self._n = launch.threads
         self._warp_size = warp_size
         self._seq = 0
         self._value_keys = value_keys
-        self._report = Report(launch, buffers, warp_size, value_keys)
+        self._report = Report(launch, buffers, warp_size, value_keys, reach)
         self._shared = SharedLog(shared_bytes, self._examine)
         self._global = GlobalLog(buffers, self._examine)
         self._clocks = Clocks(self._n)
@@ -111,11 +112,14 @@ class OrderChecker:
         """The CTAs of the batch have run to their end."""
         self._shared.close(self._tick(), self._batch, None)
         self._shared.clear()
+        self._batch.ended = True
+        self._global.end_batch()
         if not self._beyond_barriers:
             self._events.clear()
 
     def finish(self) -> list[Finding]:
-        """All findings of the launch, errors first, in a fixed order."""
+        """All findings of the launch, errors first, in a fixed order. Of a launch that was stopped in a batch: those so far."""
+        self._batch.ended = True
         self._global.close()
         return self._report.findings()
 
@@ -191,6 +195,8 @@ class OrderChecker:
         if not isinstance(addresses, np.ndarray):
             addresses = np.full(len(threads), addresses, np.int64)
         self._seq += 1
+        if kind & WRITE:
+            self._batch.stores[threads] = True
         column = Column(self._seq, kind, instruction, threads, addresses, nbytes, self._epoch, values, group, beyond_cta)
         if space is Space.SHARED:
             self._shared.add(column)

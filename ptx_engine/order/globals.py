@@ -14,8 +14,10 @@ from ptx_engine.order.records import WRITE, Column, Space, measure
 
 Examine = Callable[[Space, Sequence[Column], int, int, np.ndarray], None]
 
-#: accesses after which a written buffer's log is examined and thinned out
+#: accesses after which a buffer's log is examined and thinned out, at the end of a batch
 LIMIT = 1 << 20
+#: so many times more are kept while a batch runs: what becomes of its loads is known at its end
+WITHIN_BATCH = 4
 #: columns that are sorted into regions together
 GATHERED = 64
 
@@ -76,8 +78,15 @@ class GlobalLog:
             return
         region.columns.append(column)
         region.count += len(column.threads)
-        if region.count > region.limit:
+        if region.count > WITHIN_BATCH * region.limit:
             self._thin_out(region)
+
+    def end_batch(self) -> None:
+        """The batch's threads have ended."""
+        self._sort()
+        for region in self._regions:
+            if region.count > region.limit:
+                self._thin_out(region)
 
     def close(self) -> None:
         """The launch has ended: examine all that was written."""

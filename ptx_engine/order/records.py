@@ -73,6 +73,15 @@ class Observation(Enum):
     IGNORED = "ignored"
 
 
+class Reach(Enum):
+    """How far the value of a load can go before a store carries it on: it stays in the thread, it may reach the lanes of its warp, or
+    it decides more than data (control, addresses)."""
+
+    THREAD = "thread"
+    WARP = "warp"
+    ANYWHERE = "anywhere"
+
+
 class Batch:
     """CTAs that run together: slot s is CTA ``ctas[s]``; batch thread t = slot * threads_per_cta + tid."""
 
@@ -86,6 +95,10 @@ class Batch:
         #: accesses of a thread before this time are ordered by barriers of its CTA; less than the barrier's own time
         #: only for threads that exited before it
         self.exit_cap: np.ndarray | None = None
+        #: which threads have written anything that others can see
+        self.stores = np.zeros(self.threads, bool)
+        #: whether the CTAs have run to their end, so that ``stores`` is final
+        self.ended = False
         self._offsets: dict[int, tuple[np.ndarray, np.ndarray]] = {}
 
     def slot(self, threads: np.ndarray) -> np.ndarray:
@@ -95,6 +108,16 @@ class Batch:
         """Batch-wide warp numbers: warps never span two CTAs."""
         slot, tid = np.divmod(threads, self.threads_per_cta)
         return np.asarray(slot * self.warps_per_cta + tid // self.warp_size)
+
+    def without_effect(self, threads: np.ndarray, reach: Reach) -> np.ndarray:
+        """Whether nothing that these threads load can be seen by others, if loaded values go as far as ``reach``."""
+        if not self.ended or reach is Reach.ANYWHERE:
+            return np.zeros(len(threads), bool)
+        if reach is Reach.THREAD:
+            return np.asarray(~self.stores[threads])
+        storing = np.zeros(self.slots * self.warps_per_cta, bool)
+        storing[self.warp(np.flatnonzero(self.stores))] = True
+        return np.asarray(~storing[self.warp(threads)])
 
     def grid_threads(self, threads: np.ndarray) -> np.ndarray:
         """Grid-wide thread numbers: CTA number * threads per CTA + tid."""

@@ -1,14 +1,16 @@
 """Groups unordered pairs by kind and instruction pair, keeps one worked example of each, and words the findings.
 
-Two writes of identical values are the milder ``same-value write``. Positions in the PTX are filled in by whoever knows them: the
-sites carry instruction numbers.
+Two milder kinds change no verdict: ``same-value write``, two writes of identical values, and ``unused read``, a load that races but
+whose value no thread stores or decides by. Positions in the PTX are filled in by whoever knows them: the sites carry instruction
+numbers.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from enum import IntEnum
 
 import numpy as np
 
@@ -17,7 +19,18 @@ from ptx_engine.launch import Buffer, Launch
 from ptx_engine.order.equal_writes import ValueKeys
 from ptx_engine.order.missing import MISSING_TEXT, Missing, PartialBarriers, classify
 from ptx_engine.order.pairs import Rows
-from ptx_engine.order.records import ASYNC, ATOMIC, READ, WRITE, Column, Space
+from ptx_engine.order.records import ASYNC, ATOMIC, READ, WRITE, Column, Reach, Space
+
+#: how far the value that an instruction loads can go
+ReachOf = Callable[[int], Reach]
+
+
+class Outcome(IntEnum):
+    """What an unordered pair amounts to."""
+
+    RACE = 0
+    SAME_VALUE = 1
+    UNUSED_READ = 2
 
 
 @dataclass
@@ -25,6 +38,10 @@ class _Group:
     count: int = 0
     example: Finding | None = None
     within_warp: bool = False
+
+
+_KINDS = {Outcome.RACE: "data race", Outcome.SAME_VALUE: "same-value write", Outcome.UNUSED_READ: "unused read"}
+_AMOUNTS = {Outcome.RACE: "", Outcome.SAME_VALUE: "", Outcome.UNUSED_READ: "; no thread stores or decides by what is loaded"}
 
 
 def role(kind: int) -> str:
@@ -39,8 +56,9 @@ def role(kind: int) -> str:
 class Report:
     """Collects the findings of a launch."""
 
-    def __init__(self, launch: Launch, buffers: Sequence[Buffer], warp_size: int, value_keys: ValueKeys = ()) -> None:
+    def __init__(self, launch: Launch, buffers: Sequence[Buffer], warp_size: int, value_keys: ValueKeys, reach: ReachOf) -> None:
         self._launch = launch
+        self._reach = reach
         self._value_keys = value_keys
         self._buffers = sorted(buffers, key=lambda b: b.address)
         self._starts = [b.address for b in self._buffers]
@@ -56,13 +74,13 @@ class Report:
     def add(self, space: Space, rows: Rows, a: np.ndarray, b: np.ndarray, weight: np.ndarray | None = None) -> None:
         """Count the unordered pairs (a, b) of rows, each ``weight`` times; one example of each new group is worded."""
         cells = rows.cells
-        same = same_values(rows, a, b, self._value_keys)
+        outcome = self._outcomes(space, rows, a, b)
         missing = classify(rows, a, b)
         buffer = self._buffer_numbers(space, rows, a, b)
         first, second = cells.of("instruction", a), cells.of("instruction", b)
         within_warp = missing == Missing.WARP_BARRIER  # of one group with the pairs across warps, which make the better example
         cause = np.where(within_warp, int(Missing.BARRIER), missing)
-        keys = np.stack([same, cause, np.minimum(first, second), np.maximum(first, second), rows.kind[a], rows.kind[b], buffer], axis=1)
+        keys = np.stack([outcome, cause, np.minimum(first, second), np.maximum(first, second), rows.kind[a], rows.kind[b], buffer], axis=1)
         best_first = np.argsort(within_warp, kind="stable")
         example, counts = _distinct_rows(keys[best_first], None if weight is None else weight[best_first])
         for at, count in zip(best_first[example].tolist(), counts.tolist()):
@@ -70,15 +88,26 @@ class Report:
             group = self._groups.setdefault(full, _Group())
             group.count += count
             if group.example is None or (group.within_warp and not within_warp[at]):
-                group.example = self._word(space, rows, int(a[at]), int(b[at]), bool(same[at]), Missing(int(missing[at])))
+                group.example = self._word(space, rows, int(a[at]), int(b[at]), Outcome(int(outcome[at])), Missing(int(missing[at])))
                 group.within_warp = bool(within_warp[at])
+
+    def _outcomes(self, space: Space, rows: Rows, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        """The ``Outcome`` of each pair."""
+        outcome = np.where(same_values(rows, a, b, self._value_keys), int(Outcome.SAME_VALUE), int(Outcome.RACE))
+        if space is Space.GLOBAL:  # shared memory is looked at while its threads run, when what becomes of a value is not known
+            reads = np.flatnonzero((rows.kind[a] == READ) | (rows.kind[b] == READ))
+            reader = np.where(rows.kind[a[reads]] == READ, a[reads], b[reads])
+            for column, where, positions in rows.cells.by_column(reader):
+                unused = column.batch.without_effect(column.threads[positions], self._reach(column.instruction))
+                outcome[reads[where[unused]]] = Outcome.UNUSED_READ
+        return outcome
 
     def _buffer_numbers(self, space: Space, rows: Rows, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         if space is not Space.GLOBAL:
             return np.zeros(len(a), np.int64)
         return np.searchsorted(np.asarray(self._starts, np.int64), _overlap(rows, a, b)[0], "right")
 
-    def _word(self, space: Space, rows: Rows, a: int, b: int, same: bool, missing: Missing) -> Finding:
+    def _word(self, space: Space, rows: Rows, a: int, b: int, outcome: Outcome, missing: Missing) -> Finding:
         one, two = np.array([a]), np.array([b])
         low, width = _overlap(rows, one, two)
         roles = role(int(rows.kind[a])), role(int(rows.kind[b]))
@@ -94,12 +123,13 @@ class Report:
             sites += (self.site(int(rows.cta[a]) * self._launch.threads + int(barrier[0].tids[0]), barrier[0].instruction, "barrier"),)
         tensor, index, offset = self._place(space, int(low[0]))
         where = f"{space.value} memory" if not tensor else f"{tensor}[{', '.join(map(str, index))}]"
-        kind = "same-value write" if same else "data race"
-        happens = "write the same value to the same bytes" if same else "touch the same bytes"
+        kind = _KINDS[outcome]
+        happens = "write the same value to the same bytes" if outcome is Outcome.SAME_VALUE else "touch the same bytes"
         whose = "one thread" if rows.cells.thread[a] == rows.cells.thread[b] else "two threads"
+        message = f"{kind} on {where} ({conflict}): {roles[0]} and {roles[1]} of {whose} {happens}, unordered{_AMOUNTS[outcome]}"
+        severity = Severity.ERROR if outcome is Outcome.RACE else Severity.NOTE
         return Finding(
-            kind=kind, message=f"{kind} on {where} ({conflict}): {roles[0]} and {roles[1]} of {whose} {happens}, unordered",
-            severity=Severity.NOTE if same else Severity.ERROR, space=space.value, tensor=tensor, index=index, address_offset=offset,
+            kind=kind, message=message, severity=severity, space=space.value, tensor=tensor, index=index, address_offset=offset,
             width_bytes=int(width[0]), sites=sites, missing=text, details={"conflict": conflict},
         )  # fmt: skip
 

@@ -333,6 +333,7 @@ def test_thinning_out_changes_no_verdict(program: Program, seed: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(shared_log, "LIMIT", 2)
         patch.setattr(global_log, "LIMIT", 2)
+        patch.setattr(global_log, "WITHIN_BATCH", 1)
         patch.setattr(global_log, "GATHERED", 1)
         found = pairs(check(program, seed))
     assert found <= answer.pairs | {(a, b, False) for a, b, _ in answer.pairs}
@@ -341,6 +342,7 @@ def test_thinning_out_changes_no_verdict(program: Program, seed: int) -> None:
 
 def test_the_scope_of_an_atomic_is_known_when_its_own_arrival_thins_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(global_log, "LIMIT", 1)
+    monkeypatch.setattr(global_log, "WITHIN_BATCH", 1)
     monkeypatch.setattr(global_log, "GATHERED", 1)
     bound, checker = launched(32, 2)
     checker.begin_batch(column(0, 1))
