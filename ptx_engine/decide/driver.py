@@ -22,7 +22,7 @@ from ptx_engine.decide.explain import explain
 from ptx_engine.decide.fingerprint import DEFAULT_POINTS, Fingerprints
 from ptx_engine.decide.names import storage_names
 from ptx_engine.decide.outputs import CONSTANTS_WITHIN_1_ULP, Reporter, State, Tensor, open_tensor, undefined_reason
-from ptx_engine.decide.templates import ClassResult, Outcome, prove_cheaply, prove_columns
+from ptx_engine.decide.templates import ClassResult, Outcome, prove_cheaply, prove_columns, prove_normal_forms
 from ptx_engine.decide.unify import unified
 from ptx_engine.decide.witness import Pair, digits, is_undefined, near_miss, rational_text, screen, search
 from ptx_engine.launch import BoundLaunch, Footprint
@@ -231,7 +231,8 @@ class _Decision:
             tensor.say("exact budget ran out (time)")
             return
         distinct = rows[first]
-        results = self.prover(self.arena, tensor.reference[distinct], tensor.candidate[distinct], ProofBudget(left, self.budget.terms))
+        prover = prove_normal_forms if self.prover is prove_columns else self.prover  # canonical forms were tried on everything
+        results = prover(self.arena, tensor.reference[distinct], tensor.candidate[distinct], ProofBudget(left, self.budget.terms))
         proved = np.zeros(len(distinct), bool)
         for result in results:
             tensor.classes += 1

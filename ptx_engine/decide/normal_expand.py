@@ -232,5 +232,17 @@ class Expander:
 
     def remainder(self, poly: Poly) -> Poly:
         """The expanded numerator of a polynomial: empty if it vanishes identically."""
-        expanded = self.expand(poly)
+        expanded = self.expand(self._without_root_denominators(poly))
         return self.clear(expanded)[0] if expanded else expanded
+
+    def _without_root_denominators(self, poly: Poly) -> Poly:
+        """A multiple of the polynomial by roots it divides by (which are not zero): their radicands need not be expanded."""
+        ring = self.ring
+        least: dict[int, int] = {}
+        for t in poly:
+            for a, k in ring.powers[t]:
+                if k < least.get(a, 0) and ring.atoms[a].kind is Kind.ROOT:
+                    least[a] = k
+        if not least:
+            return poly
+        return ring.times_term(poly, ring.term(tuple(sorted((a, -k) for a, k in least.items()))))

@@ -12,6 +12,7 @@ from ptx_engine.decide.normal_expand import Expander, PowerGroups
 from ptx_engine.decide.normal_ring import NO_EXP, Atom, Coef, Kind, Poly, Ring, Sign, add_into
 
 _LONG = 8  # shorter sums are multiplied out
+_VERY_LONG = 24
 
 
 class NotFoldable(Undecided):
@@ -86,6 +87,24 @@ def vanishes_folded(ring: Ring, meter: Meter, poly: Poly) -> bool:
         return not expander.fold(expander.expand(poly))
     except NotFoldable:
         return False
+
+
+def needs_folding(ring: Ring, poly: Poly) -> bool:
+    """Whether multiplying out would multiply a very long sum of inputs with something else, itself perhaps."""
+    seen: set[tuple[int, bool]] = set()
+    stack = [(t, False) for t in poly]
+    while stack:
+        t, within = stack.pop()
+        product = within or sum(abs(k) for _, k in ring.powers[t]) > 1
+        for a, _ in ring.powers[t]:
+            atom = ring.atoms[a]
+            if (a, product) in seen or atom.kind is not Kind.SUM or atom.definition is None:
+                continue
+            seen.add((a, product))
+            if product and len(atom.definition) > _VERY_LONG and all(_is_input(ring, s) for s in atom.definition):
+                return True
+            stack.extend((s, product) for s in atom.definition)
+    return False
 
 
 def _linear_sums(ring: Ring, poly: Poly) -> list[int]:

@@ -10,7 +10,7 @@ from gmpy2 import mpq
 from ptx_engine.decide.budget import BudgetSpent, Meter, Undecided
 from ptx_engine.decide.normal_content import divided, positive_content, split_unit
 from ptx_engine.decide.normal_expand import Expander
-from ptx_engine.decide.normal_fold import vanishes_folded
+from ptx_engine.decide.normal_fold import needs_folding, vanishes_folded
 from ptx_engine.decide.normal_ring import NO_EXP, ONE_TERM, Atom, Coef, Kind, Poly, PolyKey, Ring, Sign, add_into, small
 from ptx_engine.decide.normal_sign import poly_sign
 from ptx_engine.terms.constants import Const
@@ -38,7 +38,9 @@ class Forms:
         #: signs assumed in a case split, by the key of the primitive polynomial
         self.facts: dict[PolyKey, Sign] = {}
         self._products: dict[tuple[int, int], int] = {}
+        #: atoms of functions by name: with arguments too large to be made canonical, and all others
         self._uncompared: dict[str, list[int]] = {}
+        self._compared_by_key: dict[str, list[int]] = {}
         self._samples: list[float] = []
         self._random = random.Random(20)
 
@@ -175,6 +177,8 @@ class Forms:
 
     def try_argument(self, poly: Poly) -> tuple[Poly, bool]:
         """The canonical form and True, or the form as it is and False where canonicalising costs too much."""
+        if needs_folding(self.ring, poly):
+            return poly, False
         try:
             with self.meter.at_most(_ARGUMENT_WORK):
                 return self.argument(poly), True
@@ -205,36 +209,51 @@ class Forms:
 
     def congruent(self, name: str, args: tuple[Poly, ...], make: Atom) -> int:
         """The atom of ``(name, canonical arguments)``."""
-        try:
-            with self.meter.at_most(_ARGUMENT_WORK):
-                canonical = tuple(self.argument(p) for p in args)
-        except BudgetSpent:
-            self.meter.resume()
+        tried = [self.try_argument(p) for p in args]
+        if not all(succeeded for _, succeeded in tried):
             return self._compared(name, args, make)
+        canonical = tuple(p for p, _ in tried)
+        key = (name, *(self.key(p) for p in canonical))
+        found = self.ring.find(key)
+        if found is not None:
+            return found
         make.args = canonical
-        return self.ring.atom((name, *(self.key(p) for p in canonical)), make)
+        equal = self._equal_among(self._uncompared.get(name, []), args) if name in self._uncompared else None
+        if equal is not None:
+            self.ring.alias(key, equal)
+            return equal
+        atom = self.ring.atom(key, make)
+        self._compared_by_key.setdefault(name, []).append(atom)
+        return atom
 
     def _compared(self, name: str, args: tuple[Poly, ...], make: Atom) -> int:
         key = ("raw", name, *(self.key(p) for p in args))
         found = self.ring.find(key)
         if found is not None:
             return found
-        for atom in self._uncompared.setdefault(name, []):
-            others = self.ring.atoms[atom].args
-            if len(others) == len(args) and all(self._agree(p, q) for p, q in zip(args, others)):
-                try:
-                    with self.meter.at_most(_COMPARE_WORK):
-                        equal = all(self._vanishes(self.add(p, q, -1)) for p, q in zip(args, others))
-                except BudgetSpent:
-                    self.meter.resume()
-                    equal = False
-                if equal:
-                    self.ring.alias(key, atom)
-                    return atom
+        known = self._uncompared.setdefault(name, [])
+        equal = self._equal_among(known + self._compared_by_key.get(name, []), args)
+        if equal is not None:
+            self.ring.alias(key, equal)
+            return equal
         make.args = args
         atom = self.ring.atom(key, make)
-        self._uncompared[name].append(atom)
+        known.append(atom)
         return atom
+
+    def _equal_among(self, atoms: list[int], args: tuple[Poly, ...]) -> int | None:
+        """The atom whose arguments are shown to be these, among those that agree with them at the sample point."""
+        for atom in atoms:
+            others = self.ring.atoms[atom].args
+            if len(others) != len(args) or not all(self._agree(p, q) for p, q in zip(args, others)):
+                continue
+            try:
+                with self.meter.at_most(_COMPARE_WORK):
+                    if all(self._vanishes(self.add(p, q, -1)) for p, q in zip(args, others)):
+                        return atom
+            except BudgetSpent:
+                self.meter.resume()
+        return None
 
     def _vanishes(self, poly: Poly) -> bool:
         return vanishes_folded(self.ring, self.meter, poly) or self.expander.is_zero(poly)

@@ -21,6 +21,7 @@ from ptx_engine.decide.normal_sign import integral, poly_range, poly_sign, term_
 DENOMINATOR, RADICAND, LOGARITHM = "denominators are not zero", "square roots of non-negative values", "logarithms of positive values"
 Note = Callable[[str, int], None]
 
+_LARGE_RADICAND = 500  # terms from which a radicand is left as it is
 _SMALL_PRIMES = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31)
 
 
@@ -171,10 +172,11 @@ class Functions:
             ((term, coef),) = p.items()
             outside = self._outer_root(term)
             p = {self.ring.term(tuple(self._odd_powers(term)), self.ring.exponent[term]): coef}
-        p, canonical = self.forms.try_argument(p)
-        if not canonical:  # no factor may be taken out: the other side's spelling could show another one
+        expanded, canonical = self.forms.try_argument(p)
+        if not canonical or len(expanded) > _LARGE_RADICAND:
+            # no factor may be taken out: the other side's spelling may be too large to show it
             return self.forms.product(outside, self._root_atom({self._single(p): 1}, sign))
-        return self.forms.product(outside, self._canonical_root(p, sign)) if p else {}
+        return self.forms.product(outside, self._canonical_root(expanded, sign)) if expanded else {}
 
     def _canonical_root(self, p: Poly, sign: Sign) -> Poly:
         term, coef = self.forms.abbreviate(p)

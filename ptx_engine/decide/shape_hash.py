@@ -110,9 +110,16 @@ class ShapeHash:
             operands = np.stack([self.a[span], self.b[span]], axis=1)
         else:
             operands = self.arena.naries[int(self.a[span.start])].operands
-        tops = np.where(operands == neutral, U64(0), self._tops(operands)).sum(axis=1, dtype=U64)
+        real = operands != neutral
+        tops = np.where(real, self._tops(operands), U64(0)).sum(axis=1, dtype=U64)
+        values = mix(tops + U64(7 if largest else 11))
+        single = real.sum(axis=1) == 1
+        if single.any():  # the maximum of one value is that value
+            only = operands[single, real[single].argmax(axis=1)]
+            values[single] = self.of(only)
+            tops[single] = np.where(only >= 0, self.top[np.maximum(only, 0)], U64(0))
         self.top[span] = tops
-        self.values[span] = mix(tops + U64(7 if largest else 11))
+        self.values[span] = values
 
     def _plain(self, op: Op, span: slice) -> Words:
         if op is Op.NEG:

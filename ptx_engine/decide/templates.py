@@ -85,6 +85,11 @@ def prove_rest(
     return [_moved(r, rest) for r in _Session(arena, left[rest], right[rest], budget, deadline).run()]
 
 
+def prove_normal_forms(arena: Arena, reference: np.ndarray, candidate: np.ndarray, budget: ProofBudget) -> list[ClassResult]:
+    """``prove_columns`` for outputs on which canonical forms have been tried."""
+    return sorted(prove_rest(arena, reference, candidate, budget, []), key=lambda r: int(r.members[0]))
+
+
 def _unproved(count: int, results: list[ClassResult]) -> np.ndarray:
     open_ = np.ones(count, bool)
     for result in results:
@@ -221,16 +226,16 @@ class _Session:
             self._split(template, split_constants)
         (proof,) = prove_template(self._whole(), template, [(0, 1)], meter)
         if proof.outcome != "equal":
-            self._split(template, split_constants)
+            self._split(template, split_constants, _LATE_SPLITS)
         self._store(members, proof)
 
-    def _split(self, template: Template, split_constants: bool) -> None:
-        """Raise where finer classes may be proved although this one is not."""
+    def _split(self, template: Template, split_constants: bool, most: int | None = None) -> None:
+        """Raise where finer classes, ``most`` at most, may be proved although this one is not."""
         if template.generalised and not split_constants:
             raise SplitConstants
         if template.columns.outputs > 1:
             labels = _coincidences(template)
-            if labels.any():
+            if labels.any() and (most is None or int(labels.max()) < most):
                 raise SplitClass(labels)
 
     def _whole(self) -> Arena:
