@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ptx_engine.errors import NotStructuredError
+from ptx_engine.errors import NotStructuredError, ParseError
 from ptx_engine.isa.algebra import Mode
 from ptx_engine.isa.bits import symbolic_integer
 from ptx_engine.isa.decode import TYPE_BITS, Decode, Step
@@ -33,7 +33,8 @@ HINT = "[L2::cache_hint]"
 @dataclass(frozen=True)
 class AtomicOp:
     """One atomic instruction: ``update(old, operands)`` is what is stored; ``merge`` joins operands of lanes that hit one address
-    (None where the operation is not associative); ``wants`` says whether the old value is read by anyone."""
+    (None where the operation is not associative); ``wants`` says whether the old value is read by anyone, ``decides`` whether control
+    depends on it."""
 
     width: int
     update: Callable[[Value, list[Value]], Value]
@@ -42,6 +43,7 @@ class AtomicOp:
     sem: str
     name: str
     wants: Callable[[], bool]
+    decides: Callable[[], bool]
 
 
 def integer_update(d: Decode, op: str, bits: int, signed: bool) -> Callable[[Value, list[Value]], Value]:
@@ -85,39 +87,61 @@ def _decode(d: Decode, returns: bool) -> Step:
     sources = 2 if op == "cas" else 1
     first = 1 if returns else 0
     d.expect(first + 1 + sources, first + 2 + sources)
-    dst = d.dst() if returns else None
+    count = int((d.mod("vec") or "v1")[1:])
+    targets: list[int | None] = list(d.dsts(0)) if returns else [None] * count
     address, space, pc = d.address(first), space_of(d), d.pc
     width = TYPE_BITS[kind]
-    operands = [d.src(first + 1 + i, width) for i in range(sources)]
-    if kind in PACKS:
-        function = d.algebra.apply(op, PACKS[kind], Mode())
-        update: Callable[[Value, list[Value]], Value] = lambda old, args: function(old, args[0])  # noqa: E731
-    else:
-        update = integer_update(d, op, width, kind[0] == "s")
+    operands = [d.srcs(first + 1 + i, width) for i in range(sources)]
+    if any(len(row) != count for row in (targets, *operands)):
+        raise ParseError(f"{d.ins.mnemonic}: vectors of {count} are needed", span=d.ins.span)
+    update = _update(d, op, kind, width)
     merge = (lambda x, y: update(x, [y])) if op in ("add", "min", "max", "and", "or", "xor") else None
-    env, atomic = d.env, d.env.memory.atomic
-    spec = AtomicOp(width, update, merge, d.mod("scope") or "gpu", d.mod("sem") or "relaxed", d.ins.mnemonic,
-                    lambda: dst is not None and env.is_read(dst))  # fmt: skip
+    specs = [_spec(d, width, update, merge, dst) for dst in targets]
+    atomic = d.env.memory.atomic
 
     def step(g: Group) -> None:
         R = g.R
-        old = atomic(g, space, address(R), spec, [R[i] for i in operands], pc)
-        if dst is not None:
-            R[dst] = old
+        where = address(R)
+        for i, (spec, dst) in enumerate(zip(specs, targets)):  # each element on its own, as the ISA has it
+            old = atomic(g, space, where + i * width // 8 if i else where, spec, [R[row[i]] for row in operands], pc)
+            if dst is not None:
+                R[dst] = old
 
     return step
+
+
+def _update(d: Decode, op: str, kind: str, width: int) -> Callable[[Value, list[Value]], Value]:
+    if kind not in PACKS:
+        return integer_update(d, op, width, kind[0] == "s")
+    function = d.algebra.apply(op, PACKS[kind], Mode())
+    return lambda old, args: function(old, args[0])
+
+
+def _spec(
+    d: Decode, width: int, update: Callable[[Value, list[Value]], Value], merge: Callable[[Value, Value], Value] | None, dst: int | None
+) -> AtomicOp:
+    env = d.env
+    return AtomicOp(width, update, merge, d.mod("scope") or "gpu", d.mod("sem") or "relaxed", d.ins.mnemonic,
+                    lambda: dst is not None and env.is_read(dst), lambda: dst is not None and env.decides(dst))  # fmt: skip
+
+
+_VECTORS = [
+    f"{SEM} {SCOPE} [space=global] {order}"
+    for vec, types, ops in (("v2|v4", "f32", "op=add"), ("v2|v4|v8", "f16|bf16", "op=add|min|max !noftz"), ("v2|v4", "f16x2|bf16x2", "op=add|min|max !noftz"))
+    for order in (f"{ops} {HINT} vec={vec} type={types}", f"vec={vec} type={types} {ops} {HINT}")
+]  # fmt: skip
 
 
 @instruction("atom", f"{SEM} {SCOPE} {SPACE} op=and|or|xor|exch|add|inc|dec|min|max {HINT} type=b32|b64|u32|u64|s32|s64",
              f"{SEM} {SCOPE} {SPACE} op=cas {HINT} type=b16|b32|b64",
              f"{SEM} {SCOPE} {SPACE} op=add {HINT} type=f32|f64",
-             f"{SEM} {SCOPE} {SPACE} op=add|min|max !noftz {HINT} type=f16|f16x2|bf16|bf16x2", source=_S + "atom")  # fmt: skip
+             f"{SEM} {SCOPE} {SPACE} op=add|min|max !noftz {HINT} type=f16|f16x2|bf16|bf16x2", *_VECTORS, source=_S + "atom")  # fmt: skip
 def atom(d: Decode) -> Step:
     return _decode(d, True)
 
 
 @instruction("red", f"{SEM} {SCOPE} {SPACE} op=and|or|xor|add|inc|dec|min|max {HINT} type=b32|b64|u32|u64|s32|s64",
              f"{SEM} {SCOPE} {SPACE} op=add {HINT} type=f32|f64",
-             f"{SEM} {SCOPE} {SPACE} op=add|min|max !noftz {HINT} type=f16|f16x2|bf16|bf16x2", source=_S + "red")  # fmt: skip
+             f"{SEM} {SCOPE} {SPACE} op=add|min|max !noftz {HINT} type=f16|f16x2|bf16|bf16x2", *_VECTORS, source=_S + "red")  # fmt: skip
 def red(d: Decode) -> Step:
     return _decode(d, False)

@@ -6,6 +6,7 @@ Immediates live in the register file after the registers, so that every source o
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -32,6 +33,17 @@ TYPE_BITS = {
 }  # fmt: skip
 
 
+@dataclass(frozen=True, slots=True)
+class Strength:
+    """How strong a load or store is: memory order and scope by their PTX names; whether anyone reads a loaded value, and whether
+    control depends on it."""
+
+    sem: str
+    scope: str
+    wanted: bool
+    decides: bool
+
+
 class MemoryOps(Protocol):
     """What specs of memory instructions call; implemented by the machine."""
 
@@ -39,6 +51,21 @@ class MemoryOps(Protocol):
 
     def store(
         self, g: Group, space: str, address: "int | np.ndarray", values: list[Value], widths: tuple[int, ...], instruction: int
+    ) -> None: ...
+
+    def strong_load(
+        self, g: Group, space: str, address: "int | np.ndarray", widths: tuple[int, ...], instruction: int, how: Strength
+    ) -> list[Value]: ...
+
+    def strong_store(
+        self,
+        g: Group,
+        space: str,
+        address: "int | np.ndarray",
+        values: list[Value],
+        widths: tuple[int, ...],
+        instruction: int,
+        how: Strength,
     ) -> None: ...
 
     def load_rows(self, g: Group, address: np.ndarray, instruction: int) -> tuple[np.ndarray, np.ndarray]: ...
@@ -87,6 +114,8 @@ class Environment(Protocol):
     def carry(self) -> int: ...
 
     def is_read(self, slot: int) -> bool: ...
+
+    def decides(self, slot: int) -> bool: ...
 
     def special_register(self, name: str) -> int: ...
 

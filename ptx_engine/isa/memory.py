@@ -7,8 +7,12 @@ Source: PTX ISA 9.1, "Data Movement and Conversion Instructions: ld, st, cp.asyn
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import numpy as np
+
 from ptx_engine.errors import NotStructuredError, ParseError
-from ptx_engine.isa.decode import TYPE_BITS, Decode, Step
+from ptx_engine.isa.decode import TYPE_BITS, Decode, Step, Strength
 from ptx_engine.isa.group import Group
 from ptx_engine.isa.move import zero_parts
 from ptx_engine.isa.registry import instruction
@@ -36,13 +40,49 @@ def space_of(d: Decode) -> str:
              f"{SPACE} {CACHE} !nc {EVICT} {L2} {HINT} {PREFETCH} {VEC} {TYPES}",
              f"{SPACE} {CACHE} {EVICT} {L2} !nc {HINT} {PREFETCH} {VEC} {TYPES}", source=_S + "ld")  # fmt: skip
 def ld(d: Decode) -> Step:
+    return _load(d, d.env.memory.load)
+
+
+STRONG_TYPES = f"{SPACE} {EVICT} {L2} {HINT} {PREFETCH} {VEC} {TYPES}"
+
+
+@instruction("ld", f"volatile {STRONG_TYPES}", f"sem=relaxed|acquire scope=cta|cluster|gpu|sys {STRONG_TYPES}",
+             f"mmio sem=relaxed scope=sys [space=global] {TYPES}", source=_S + "ld")  # fmt: skip
+def ld_strong(d: Decode) -> Step:
+    """A strong load; ``.volatile`` is relaxed at the scope of the space, as the ISA has it."""
+    env, strong = d.env, d.env.memory.strong_load
+    sem, scope = strength(d)
+    targets = [d.dst_of(e) for e in d.elements(0)]
+
+    def load(g: Group, space: str, address: "int | np.ndarray", widths: tuple[int, ...], pc: int) -> list[Value]:
+        return strong(g, space, address, widths, pc, Strength(sem, scope, any(map(env.is_read, targets)), any(map(env.decides, targets))))
+
+    return _load(d, load)
+
+
+def strength(d: Decode) -> tuple[str, str]:
+    """Memory order and scope by their PTX names."""
+    if d.has("volatile"):
+        return "relaxed", "cta" if space_of(d) == "shared" else "sys"
+    return d.mods["sem"], d.mods["scope"]
+
+
+@instruction("ldu", f"[space=global] {VEC} {TYPES}", source=_S + "ldu")
+def ldu(d: Decode) -> Step:
+    """A load of read-only data from an address that is the same in the warp: a hint."""
+    return _load(d, d.env.memory.load)
+
+
+Loader = Callable[[Group, str, "int | np.ndarray", tuple[int, ...], int], list[Value]]
+
+
+def _load(d: Decode, load: Loader) -> Step:
     d.expect(2, 3)
     targets, address, space, pc = d.dsts(0), d.address(1), space_of(d), d.pc
     width = TYPE_BITS[d.mods["type"]]
     if len(targets) != int((d.mod("vec") or "v1")[1:]):
         raise ParseError(f"{d.ins.mnemonic}: {len(targets)} registers do not fit the vector size", span=d.ins.span)
     widths = (width,) * len(targets)
-    load = d.env.memory.load
     signed, arena = d.signed, d.arena
     registers = [max(width, register_bits(d, e)) for e in d.elements(0)]
     if all(bits == width for bits in registers):
@@ -87,13 +127,28 @@ def widen(arena: Arena, value: Value, bits: int, register: int, signed: bool) ->
 
 @instruction("st", f"[!weak] {SPACE} {CACHE} {EVICT} {L2} {HINT} {VEC} {TYPES}", source=_S + "st")
 def st(d: Decode) -> Step:
+    return _store(d, d.env.memory.store)
+
+
+@instruction("st", f"volatile {SPACE} {VEC} {TYPES}", f"sem=relaxed|release scope=cta|cluster|gpu|sys {SPACE} {EVICT} {L2} {HINT} {VEC} {TYPES}",
+             f"mmio sem=relaxed scope=sys [space=global] {TYPES}", source=_S + "st")  # fmt: skip
+def st_strong(d: Decode) -> Step:
+    """A strong store."""
+    strong = d.env.memory.strong_store
+    how = Strength(*strength(d), False, False)
+    return _store(d, lambda g, space, address, values, widths, pc: strong(g, space, address, values, widths, pc, how))
+
+
+Storer = Callable[[Group, str, "int | np.ndarray", list[Value], tuple[int, ...], int], None]
+
+
+def _store(d: Decode, store: Storer) -> Step:
     d.expect(2, 3)
     width = TYPE_BITS[d.mods["type"]]
     address, sources, space, pc = d.address(0), d.srcs(1, max(width, 16)), space_of(d), d.pc
     if len(sources) != int((d.mod("vec") or "v1")[1:]):
         raise ParseError(f"{d.ins.mnemonic}: {len(sources)} registers do not fit the vector size", span=d.ins.span)
     widths = (width,) * len(sources)
-    store = d.env.memory.store
 
     def step(g: Group) -> None:
         R = g.R
@@ -147,8 +202,6 @@ def cp_async(d: Decode) -> Step:
             p = g.R[ignored]
             if isinstance(p, Sym) or p is None:
                 raise NotStructuredError("cp.async with a symbolic ignore-src predicate", feature="cp.async")
-            import numpy as np
-
             left: Value = (0 if p else count) if not isinstance(p, np.ndarray) else np.where(p, np.uint32(0), np.uint32(count))
             copy(g, shared(g.R), source(g.R), count, left, pc)
 

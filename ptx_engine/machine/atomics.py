@@ -81,7 +81,7 @@ def _tell(memory: Memory, g: Group, space: str, address: np.ndarray, op: AtomicO
     memory.order.atomic(
         Space.SHARED if space == "shared" else Space.GLOBAL, instruction, g.threads, address.astype(np.int64), op.width // 8,
         Scope(op.scope), MemoryOrder(op.sem), AtomicKind.RMW if wants else AtomicKind.REDUCE,
-        Observation.DECIDES if wants else Observation.IGNORED,
+        Observation.DECIDES if op.decides() else Observation.IGNORED,
     )  # fmt: skip
     memory.order_seconds += perf_counter() - start
 
@@ -106,6 +106,8 @@ def _joined(
         alone = first[~paired]
         keep = np.concatenate((left, alone))
         back = np.argsort(keep)
-        value = join(memory.arena, [merged, take(value, alone)], [len(left), len(alone)], back, op.width) if len(alone) else take(merged, back)
+        value = (
+            join(memory.arena, [merged, take(value, alone)], [len(left), len(alone)], back, op.width) if len(alone) else take(merged, back)
+        )
         keep = keep[back]
         g, address, keys = g.subset(keep, ()), address[keep], keys[keep]

@@ -41,6 +41,7 @@ class MachineEnvironment:
         self._immediates: dict[tuple[type, int], int] = {}
         self.specials: dict[str, int] = {}
         self.read_slots: set[int] = set()
+        self.control_slots: set[int] = set()
         self._carry: int | None = None
         self._symbols = layout_variables(module, flat, bound, memory)
         self._symbols.update(variables)
@@ -76,6 +77,10 @@ class MachineEnvironment:
     def is_read(self, slot: int) -> bool:
         """Whether any instruction reads a register (known once all are decoded)."""
         return slot in self.read_slots
+
+    def decides(self, slot: int) -> bool:
+        """Whether control depends on a register (known once all are decoded)."""
+        return slot in self.control_slots
 
     def special_register(self, name: str) -> int:
         """The slot of a special register; its value is set when a group is made. Unknown ones are refused by name."""

@@ -28,6 +28,7 @@ from ptx_engine.machine.findings_log import FindingLog
 from ptx_engine.machine.inline import inline
 from ptx_engine.machine.memory import Memory
 from ptx_engine.machine.order_port import NoOrder, OrderPort
+from ptx_engine.machine.polling import Poll
 from ptx_engine.machine.predication import concrete_predicate
 from ptx_engine.machine.program import Block, Program, PtxOrigin, Terminator, located
 from ptx_engine.machine.same_value import same_value_keys
@@ -137,6 +138,17 @@ def check_block(function: Function, bound: BoundLaunch) -> None:
             raise LaunchError(f"{function.name} allows at most {shape} threads, the launch has {block}", span=function.span)
 
 
+@dataclass(eq=False)
+class Polling:
+    """A group at the end of a turn of a loop that waits for memory: where the loop begins, and the writes seen when it looked."""
+
+    group: Group
+    pc: int
+    target: int
+    strict: bool
+    writes: int
+
+
 class Machine:
     """One launch of one function."""
 
@@ -203,13 +215,15 @@ class Machine:
         self.barriers = Barriers(len(ctas), self.block_threads)
         self.ready: dict[int, list[Group]] = {}
         self.heap: list[int] = []
+        self.polling: list[Polling] = []
+        self._looked_at = -1
         self._push(self.env.new_group(ctas), 0)
         while True:
             while self.heap:
                 pc = heapq.heappop(self.heap)
                 groups = self.ready.pop(pc)
                 self._run(self._merge(groups, pc))
-            if not self._release():
+            if not self._release() and not self._wake():
                 break
         self._check_deadlock()
         self.order.end_batch()
@@ -319,8 +333,10 @@ class Machine:
         return sub
 
     def _take(self, g: Group, end: Terminator) -> None:
-        if end.kind == "branch":
+        if end.kind == "branch" and end.poll is Poll.NO:
             self._push(g, end.targets[0])
+        elif end.kind == "branch":
+            self.polling.append(Polling(g, end.pc, end.targets[0], end.poll is Poll.STRICT, self.memory.writes))
         elif end.kind == "exit":
             self._exit(g)
         elif end.kind == "trap":
@@ -389,6 +405,17 @@ class Machine:
                 self._push(waiting.group, waiting.pc + 1)
         return bool(done)
 
+    def _wake(self) -> bool:
+        """Let loops that wait for memory look again where something was stored since, or once more after that; False for a deadlock."""
+        writes = self.memory.writes
+        ready = [p for p in self.polling if not p.strict or p.writes != writes]
+        if not ready and writes != self._looked_at:
+            self._looked_at, ready = writes, list(self.polling)
+        self.polling = [p for p in self.polling if p not in ready]
+        for p in ready:
+            self._push(p.group, p.target)
+        return bool(ready)
+
     def _tell_order(self, completed: Completed) -> None:
         start = time.perf_counter()
         if len(completed.synced):
@@ -420,6 +447,14 @@ class Machine:
 
     def _check_deadlock(self) -> None:
         """Groups still waiting when nothing can run: a deadlock, with who waits where and for how many."""
+        for p in self.polling:
+            if len(self.log.ctas) < self.bound.launch.cta_count:
+                raise BudgetError("a loop waits for a store of a CTA that does not run together with it", hint="launch fewer CTAs")
+            self.log.add(
+                "deadlock", "a loop waits for a value that no thread stores", p.group, np.arange(p.group.n), p.pc, role="poll",
+                missing="a store that ends the loop",
+            )  # fmt: skip
+            self.stopped = True
         for w in self.barriers.waiting:
             if w.op.kind == "arrive":
                 continue

@@ -12,6 +12,7 @@ import numpy as np
 
 from ptx_engine.errors import NotStructuredError, UnsupportedError
 from ptx_engine.isa.atomic import AtomicOp
+from ptx_engine.isa.decode import Strength
 from ptx_engine.isa.group import Group
 from ptx_engine.isa.move import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_BYTES
 from ptx_engine.isa.reinterpret import integer_of, pieces_of, width_of
@@ -25,6 +26,7 @@ from ptx_engine.machine.same_value import BITS_BASE
 from ptx_engine.machine.tensors import TensorMemory
 from ptx_engine.machine.variable_memory import VariableMemory
 from ptx_engine.machine.variables import VariableBuffer
+from ptx_engine.order.records import AtomicKind, MemoryOrder, Observation, Scope
 from ptx_engine.terms import UNDEF, Arena, Ids
 
 Address = "int | np.ndarray"
@@ -52,6 +54,12 @@ class Memory:
         self.params: dict[int, tuple[int, Value]] = {}  # byte offset -> (width in bits, value)
         self.constants: dict[str, Cells] = {}
         self.order_seconds = 0.0
+        #: stores, copies and atomics so far: a polling loop looks again when this has changed
+        self.writes = 0
+        #: set while a strong load or store runs
+        self.strength: Strength | None = None
+        #: instructions that load what a polling loop waits for: the value that ends the loop is the same in every schedule
+        self.polled: set[int] = set()
         self._tracked = [not t.read_only for t in self.tensors]
 
     def begin_batch(self, slots: int) -> None:
@@ -77,6 +85,7 @@ class Memory:
     ) -> None:
         """One access per lane of registers side by side."""
         address = _concrete(address, "store")
+        self.writes += 1
         if space == "":
             space, address = self._generic(address)
         if space == "global":
@@ -92,10 +101,38 @@ class Memory:
     def atomic(self, g: Group, space: str, address: "int | np.ndarray", op: AtomicOp, operands: list[Value], instruction: int) -> Value:
         """An atomic update; the old values, where anyone reads them."""
         address = _concrete(address, "atomic")
+        self.writes += 1
         if space == "":
             space, address = self._generic(address)
         column = np.full(g.n, address, np.uint64) if isinstance(address, int) else address
         return atomics.apply(self, g, space, column, op, operands, instruction)
+
+    def strong_load(
+        self, g: Group, space: str, address: "int | np.ndarray", widths: tuple[int, ...], instruction: int, how: Strength
+    ) -> list[Value]:
+        """A load that takes part in the memory model: volatile, relaxed, acquire."""
+        self.strength = how
+        try:
+            return self.load(g, space, address, widths, instruction)
+        finally:
+            self.strength = None
+
+    def strong_store(
+        self,
+        g: Group,
+        space: str,
+        address: "int | np.ndarray",
+        values: list[Value],
+        widths: tuple[int, ...],
+        instruction: int,
+        how: Strength,
+    ) -> None:
+        """A store that takes part in the memory model: volatile, relaxed, release."""
+        self.strength = how
+        try:
+            self.store(g, space, address, values, widths, instruction)
+        finally:
+            self.strength = None
 
     def _generic(self, address: "int | np.ndarray") -> tuple[str, "int | np.ndarray"]:
         """State space and in-space address of generic addresses, which must agree on the space."""
@@ -177,11 +214,23 @@ class Memory:
         self, write: bool, space: Space, g: Group, address: "int | np.ndarray", nbytes: int, instruction: int, values: np.ndarray | None
     ) -> None:
         start = perf_counter()
-        if write:
+        if self.strength is not None:
+            self._order_strong(write, space, g, address, nbytes, instruction, self.strength)
+        elif write:
             self.order.write(space, instruction, g.threads, address, nbytes, values)
         else:
             self.order.read(space, instruction, g.threads, address, nbytes)
         self.order_seconds += perf_counter() - start
+
+    def _order_strong(
+        self, write: bool, space: Space, g: Group, address: "int | np.ndarray", nbytes: int, instruction: int, how: Strength
+    ) -> None:
+        if how.wanted and instruction not in self.polled:
+            self.log.schedule_dependent(f"ld.{how.sem} returns a value that depends on the schedule", instruction)
+        column = np.full(g.n, address, np.int64) if isinstance(address, int) else address.astype(np.int64)
+        kind = AtomicKind.STORE if write else AtomicKind.LOAD
+        observation = Observation.DECIDES if how.decides else Observation.IGNORED
+        self.order.atomic(space, instruction, g.threads, column, nbytes, Scope(how.scope), MemoryOrder(how.sem), kind, observation)
 
     def _load_cells(self, g: Group, space: str, address: "int | np.ndarray", widths: tuple[int, ...], instruction: int) -> list[Value]:
         nbytes = sum(widths) // 8

@@ -11,6 +11,7 @@ from ptx_engine.errors import ParseError, PtxError, Span, UnsupportedError
 from ptx_engine.isa.decode import Step
 from ptx_engine.isa.registry import find
 from ptx_engine.machine.environment import MachineEnvironment
+from ptx_engine.machine.polling import Flow, Poll, control_slots, is_strong_load, mark_polling
 from ptx_engine.machine.predication import guarded
 from ptx_engine.machine.recording import RecordingDecode, Uses
 from ptx_engine.syntax.ast import FlatFunction, Instruction, Name
@@ -42,6 +43,7 @@ class Terminator:
     targets: tuple[int, ...] = ()
     index: int | None = None  # brx.idx: the register of the table index
     barrier: "BarrierOp | None" = None
+    poll: Poll = Poll.NO
 
 
 @dataclass
@@ -68,6 +70,8 @@ class Block:
     size: int = 0
     uses: set[int] = field(default_factory=set)
     defines: set[int] = field(default_factory=set)
+    #: registers that predicated instructions may write
+    guarded: set[int] = field(default_factory=set)
     live: tuple[int, ...] = ()
 
 
@@ -82,10 +86,26 @@ class Program:
         self.arena: Arena = env.arena
         self._env = env
         self._widths = widths
+        self._flows: list[Flow] = []
+        self._guards: set[int] = set()
         leaders = self._leaders()
         for start, stop in zip(leaders, [*leaders[1:], len(flat.instructions)]):
             self.blocks[start] = self._block(start, stop)
         self._liveness()
+        if any(is_strong_load(i) for i in flat.instructions):
+            env.control_slots.update(control_slots(self._roots(), self._flows))
+            env.memory.polled = mark_polling(self)
+
+    def register(self, name: str) -> int:
+        """The slot of a register."""
+        return self._env.register(name)
+
+    def _roots(self) -> set[int]:
+        """Slots that decide which instructions run."""
+        ends = [b.end for b in self.blocks.values()]
+        barriers = [end.barrier for end in ends if end.barrier is not None]
+        slots = {s for end in ends for s in (end.predicate, end.index) if s is not None} | self._guards
+        return slots | {s for op in barriers for s in (op.number, op.count, op.operand) if s is not None}
 
     def _target(self, instruction: Instruction, name: str) -> int:
         try:
@@ -126,9 +146,12 @@ class Program:
         p = None if instruction.predicate is None else self._env.register(instruction.predicate.name)
         self.uses[pc] = d.uses(p)
         self._env.read_slots.update(reads)
+        self._flows.append(Flow(frozenset(reads), frozenset(writes)))
         block.uses |= reads - block.defines
         if p is not None:
             self._env.read_slots.add(p)
+            self._guards.add(p)
+            block.guarded |= writes
             block.uses |= ({p} | writes) - block.defines
             step = guarded(self.arena, step, p, instruction.negated, sorted(reads), sorted(writes), self._widths)
         else:

@@ -1,0 +1,94 @@
+"""Loops that wait for memory: which backward branches poll, and on which values control depends.
+
+A loop polls if it loads by a strong load or an atomic and has no other effect. If no register is carried from one turn to the next, a
+turn that sees the same memory does the same: such a loop looks again only after a store (STRICT); else it lets others run first (LOOSE).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from ptx_engine.syntax.ast import Instruction, Reg, Vec
+
+if TYPE_CHECKING:
+    from ptx_engine.machine.program import Block, Program
+
+
+class Poll(Enum):
+    """What a backward branch does with the group that takes it."""
+
+    NO = "no"
+    STRICT = "strict"
+    LOOSE = "loose"
+
+
+_STRONG = frozenset(("volatile", "relaxed", "acquire", "mmio"))
+#: instructions with an effect beyond registers
+_EFFECTS = frozenset(["st", "red", "cp", "bar", "barrier", "stmatrix", "ret", "exit", "trap", "brx", "wmma", "bulk"])
+
+
+def is_strong_load(instruction: Instruction) -> bool:
+    """A load that may see another thread's store without a barrier."""
+    return instruction.opcode == "atom" or (instruction.opcode == "ld" and not _STRONG.isdisjoint(instruction.modifiers[:1]))
+
+
+@dataclass
+class Flow:
+    """Register-file slots that one step reads and writes."""
+
+    reads: frozenset[int]
+    writes: frozenset[int]
+
+
+def control_slots(roots: set[int], flows: list[Flow]) -> set[int]:
+    """Registers that branch or guard predicates are computed from, whatever the order of instructions."""
+    found = set(roots)
+    changed = True
+    while changed:
+        changed = False
+        for flow in flows:
+            if not found.isdisjoint(flow.writes) and not flow.reads <= found:
+                found |= flow.reads
+                changed = True
+    return found
+
+
+def mark_polling(program: Program) -> set[int]:
+    """Set ``end.poll`` of polling branches; the strong loads of strict loops whose value is not used after the loop."""
+    polled: set[int] = set()
+    for block in program.blocks.values():
+        if block.end.kind == "branch" and block.end.targets[0] <= block.start:
+            polled |= _mark(program, block)
+    return polled
+
+
+def _mark(program: Program, last: Block) -> set[int]:
+    head = last.end.targets[0]
+    region = [b for start, b in program.blocks.items() if head <= start <= last.start]
+    instructions = list(enumerate(program.flat.instructions))[head : last.end.pc + 1]
+    loads = {pc for pc, i in instructions if is_strong_load(i)}
+    if not loads or any(_has_effect(i) for _, i in instructions):
+        return set()
+    defined = set().union(*(b.defines | b.guarded for b in region))
+    carried = not defined.isdisjoint(program.blocks[head].live)
+    last.end.poll = Poll.LOOSE if carried else Poll.STRICT
+    if carried:
+        return set()
+    after: set[int] = set()
+    for b in region:
+        for target in b.end.targets:
+            if not head <= target <= last.start and target in program.blocks:
+                after.update(program.blocks[target].live)
+    return {pc for pc in loads if program.flat.instructions[pc].opcode == "ld" and after.isdisjoint(_targets(program, pc))}
+
+
+def _has_effect(instruction: Instruction) -> bool:
+    return instruction.opcode in _EFFECTS and instruction.modifiers[:1] != ("warp",)
+
+
+def _targets(program: Program, pc: int) -> set[int]:
+    operand = program.flat.instructions[pc].operands[0]
+    elements = operand.elements if isinstance(operand, Vec) else (operand,)
+    return {program.register(e.name) for e in elements if isinstance(e, Reg)}
