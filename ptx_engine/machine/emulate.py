@@ -19,8 +19,9 @@ from ptx_engine.isa.concrete import ConcreteAlgebra
 from ptx_engine.launch import Launch, bind
 from ptx_engine.machine.emulate_arguments import Bound, bind_arguments
 from ptx_engine.machine.emulate_memory import ByteStorage, ConcreteMemory
-from ptx_engine.machine.executor import NO_EXTERNS, Budget, Machine, calls_inlined, choose_entry
+from ptx_engine.machine.executor import NO_EXTERNS, Budget, Machine
 from ptx_engine.machine.memory import Memory
+from ptx_engine.machine.preparation import calls_inlined, choose_entry
 from ptx_engine.machine.variables import VariableBuffer, zero_bytes
 from ptx_engine.syntax import parse
 from ptx_engine.syntax.ast import FlatFunction, Module

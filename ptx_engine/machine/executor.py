@@ -25,18 +25,17 @@ from ptx_engine.machine.barriers import Barriers, Completed, Waiting
 from ptx_engine.machine.data_flow import DataFlow
 from ptx_engine.machine.environment import MachineEnvironment, local_layout, shared_layout
 from ptx_engine.machine.findings_log import FindingLog
-from ptx_engine.machine.inline import inline
 from ptx_engine.machine.memory import Memory
 from ptx_engine.machine.order_port import NoOrder, OrderPort
 from ptx_engine.machine.polling import Poll
 from ptx_engine.machine.predication import concrete_predicate
+from ptx_engine.machine.preparation import calls_inlined, check_block, choose_entry, granule_of, linear_ctas, make_origins
 from ptx_engine.machine.program import Block, Program, PtxOrigin, Terminator, located
 from ptx_engine.machine.same_value import same_value_keys
 from ptx_engine.machine.variables import with_variables
 from ptx_engine.order.checker import OrderChecker
 from ptx_engine.order.records import Reach
-from ptx_engine.syntax import user_loc
-from ptx_engine.syntax.ast import FlatFunction, Function, Module
+from ptx_engine.syntax.ast import FlatFunction, Module
 
 NO_EXTERNS: Mapping[str, str] = {}
 
@@ -70,20 +69,6 @@ class Execution:
     schedule_dependent: list[str] = field(default_factory=list)
 
 
-def choose_entry(module: Module, entry: str | None) -> Function:
-    """The entry by name, or the only one. Raises LaunchError listing what there is."""
-    entries = module.entries()
-    names = ", ".join(f.name for f in entries) or "none"
-    if entry is None:
-        if len(entries) != 1:
-            raise LaunchError(f"the module has {len(entries)} entries", hint=f"name one: {names}")
-        return entries[0]
-    for function in entries:
-        if function.name == entry:
-            return function
-    raise LaunchError(f"there is no entry {entry}", hint=f"the module has: {names}")
-
-
 def execute(
     module: Module,
     entry: str | None,
@@ -106,36 +91,6 @@ def execute(
     function = choose_entry(module, entry)
     machine = Machine(module, calls_inlined(function, module, externs, bound), bound, budget, order, source)
     return machine.run(ctas if ctas is not None else bound.launch.ctas, start)
-
-
-def calls_inlined(function: Function, module: Module, externs: Mapping[str, str], bound: BoundLaunch) -> FlatFunction:
-    """The flat function without calls; what was assumed about functions without a body goes to the ledger."""
-    inlined = inline(function, module, externs)
-    for assumption in inlined.assumptions:
-        bound.arena.assumptions.setdefault(assumption)
-    return inlined.flat
-
-
-def _linear_ctas(bound: BoundLaunch, ctas: Sequence[tuple[int, int, int]] | None) -> np.ndarray:
-    gx, gy, gz = bound.launch.grid
-    if ctas is None:
-        return np.arange(gx * gy * gz, dtype=np.int64)
-    for x, y, z in ctas:
-        if not (0 <= x < gx and 0 <= y < gy and 0 <= z < gz):
-            raise LaunchError(f"CTA ({x}, {y}, {z}) is outside the grid {bound.launch.grid}")
-    return np.array(sorted({x + gx * (y + gy * z) for x, y, z in ctas}), np.int64)
-
-
-def check_block(function: Function, bound: BoundLaunch) -> None:
-    """The block must fit the kernel's .reqntid / .maxntid. Raises LaunchError."""
-    block = bound.launch.block
-    for name, values in function.directives:
-        numbers = [int(v) for v in values if str(v).isdigit()]
-        shape = tuple(numbers + [1] * (3 - len(numbers)))
-        if name.lstrip(".") == "reqntid" and shape != block:
-            raise LaunchError(f"{function.name} requires a block of {shape}, the launch has {block}", span=function.span)
-        if name.lstrip(".") == "maxntid" and bound.launch.threads > shape[0] * shape[1] * shape[2]:
-            raise LaunchError(f"{function.name} allows at most {shape} threads, the launch has {block}", span=function.span)
 
 
 @dataclass(eq=False)
@@ -196,7 +151,7 @@ class Machine:
     def run(self, ctas: Sequence[tuple[int, int, int]] | None = None, start: float | None = None) -> Execution:
         """Run the grid, or some of its CTAs; ``start`` is when decoding began (for the figures)."""
         decoded = time.perf_counter()
-        numbers = _linear_ctas(self.bound, ctas)
+        numbers = linear_ctas(self.bound, ctas)
         try:
             for batch in self.batches(numbers):
                 self.run_batch(batch)
@@ -505,33 +460,3 @@ class Machine:
 def replace_group(g: Group) -> Group:
     """A second group of the same threads (after ``bar.arrive`` the first one only stands for the arrival)."""
     return Group(list(g.R), g.threads, g.block_threads, g.pc)
-
-
-def make_origins(module: Module, flat: FlatFunction, source: str) -> list[PtxOrigin]:
-    """The place of every instruction; the text comes from ``source`` where given."""
-    lines = source.splitlines() if source else []
-    cache: dict[object, str] = {}
-    origins = []
-    for pc, instruction in enumerate(flat.instructions):
-        line = instruction.span.line
-        text = lines[line - 1].strip() if 0 < line <= len(lines) else instruction.mnemonic
-        if instruction.loc not in cache:
-            cache[instruction.loc] = user_loc(module, instruction.loc)
-        origins.append(PtxOrigin(pc, line, text, cache[instruction.loc]))
-    return origins
-
-
-def granule_of(flat: FlatFunction, bound: BoundLaunch) -> int:
-    """The cell size of shared and local memory: the smallest element the kernel moves."""
-    smallest = 4
-    for buffer in bound.buffers:
-        smallest = min(smallest, buffer.arg.element_bytes)
-    for instruction in flat.instructions:
-        kind = instruction.modifiers[-1] if instruction.modifiers else ""
-        if instruction.opcode in ("ld", "st", "ldmatrix", "cvt", "mma", "wmma"):
-            joined = instruction.modifiers
-            if kind in ("b8", "u8", "s8") and instruction.opcode in ("ld", "st"):
-                return 1
-            if any(m in ("b16", "u16", "s16", "f16", "bf16", "f16x2", "bf16x2") for m in joined):
-                smallest = min(smallest, 2)
-    return smallest
