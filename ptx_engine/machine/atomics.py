@@ -15,7 +15,7 @@ import numpy as np
 
 from ptx_engine.isa.atomic import AtomicOp
 from ptx_engine.isa.group import Group
-from ptx_engine.isa.values import Value, join, take
+from ptx_engine.isa.values import Sym, Value, join, take
 from ptx_engine.machine.order_port import NoOrder
 from ptx_engine.order.records import AtomicKind, MemoryOrder, Observation, Scope, Space
 
@@ -49,7 +49,7 @@ def apply(memory: Memory, g: Group, space: str, address: np.ndarray, op: AtomicO
     keys = address.astype(np.int64)
     if space == "shared":
         keys = keys + np.asarray(g.slots, np.int64) * (1 << 40)
-    wants = op.wants()
+    wants, before, changed = op.wants(), memory.writes, False
     _tell(memory, g, space, address, op, wants, instruction)
     with muted(memory):
         if not wants and op.merge is not None and len(operands) == 1:
@@ -64,9 +64,12 @@ def apply(memory: Memory, g: Group, space: str, address: np.ndarray, op: AtomicO
             at = address if whole else address[where]
             args = operands if whole else [take(v, where) for v in operands]
             old = memory.load(part, space, at, (op.width,), instruction)[0]
-            memory.store(part, space, at, [op.update(old, args)], (op.width,), instruction)
+            new = op.update(old, args)
+            memory.store(part, space, at, [new], (op.width,), instruction)
+            changed = changed or isinstance(old, Sym) or isinstance(new, Sym) or not np.array_equal(np.asarray(old), np.asarray(new))
             pieces.append(old)
             places.append(where)
+    memory.writes = before + changed  # a compare-and-swap that fails is no progress for those who wait
     if not wants:
         return 0
     if len(pieces) == 1:

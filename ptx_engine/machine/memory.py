@@ -101,7 +101,6 @@ class Memory:
     def atomic(self, g: Group, space: str, address: "int | np.ndarray", op: AtomicOp, operands: list[Value], instruction: int) -> Value:
         """An atomic update; the old values, where anyone reads them."""
         address = _concrete(address, "atomic")
-        self.writes += 1
         if space == "":
             space, address = self._generic(address)
         column = np.full(g.n, address, np.uint64) if isinstance(address, int) else address

@@ -1,0 +1,108 @@
+"""Strong loads and stores, and loops that wait for them: the schedule goes on, order is seen, a value that never comes is a deadlock."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from machine_kernels import column, ints, kinds, module, out, run
+
+from ptx_engine.errors import BudgetError
+from ptx_engine.launch import Launch, Role, TensorArg, bind
+from ptx_engine.machine import execute
+from ptx_engine.syntax import parse
+from ptx_engine.terms import Arena
+
+PARAMS = ("u64 data", "u64 flag", "u64 out")
+HANDOVER = """
+ld.param.u64 %d0, [data]; ld.param.u64 %d1, [flag]; ld.param.u64 %d2, [out]; mov.u32 %r0, %ctaid.x; mov.u32 %r9, %tid.x;
+mul.wide.u32 %d4, %r9, 4; setp.ne.u32 %p1, %r0, CONSUMER; @%p1 bra PRODUCER;
+LOOP: ld.LOAD.global.b32 %r1, [%d1]; setp.ne.s32 %p2, %r1, 1; @%p2 bra LOOP;
+add.s64 %d3, %d0, %d4; ld.global.b32 %r2, [%d3]; add.s64 %d3, %d2, %d4; st.global.b32 [%d3], %r2; bra DONE;
+PRODUCER: add.s64 %d3, %d0, %d4; st.global.b32 [%d3], %r9; bar.sync 0; setp.ne.u32 %p3, %r9, 0; @%p3 bra DONE;
+st.STORE.global.b32 [%d1], VALUE;
+DONE:
+"""
+
+
+def zeros(name: str, count: int) -> TensorArg:
+    return TensorArg(name, "s32", (count,), Role.INOUT, contents=np.zeros(count, np.int32))
+
+
+def handover(consumer: int, load: str = "acquire.gpu", store: str = "release.gpu", value: int = 1) -> str:
+    body = HANDOVER.replace("CONSUMER", str(consumer)).replace("LOAD", load).replace("STORE", store).replace("VALUE", str(value))
+    return module(body, PARAMS)
+
+
+@pytest.mark.parametrize("consumer", [0, 1])
+def test_a_flag_hands_data_over(consumer: int) -> None:
+    run_, arena = run(handover(consumer), [zeros("data", 32), zeros("flag", 1), out(32)], block=32, grid=2)
+    assert kinds(run_) == [] and run_.schedule_dependent == []
+    assert column(run_, arena) == list(range(32))
+
+
+@pytest.mark.parametrize(("load", "store"), [("acquire.gpu", "relaxed.gpu"), ("acquire.gpu", "volatile"), ("relaxed.gpu", "release.gpu"),
+                                             ("volatile", "release.gpu"), ("acquire.cta", "release.gpu")])  # fmt: skip
+def test_a_flag_without_order_is_a_race(load: str, store: str) -> None:
+    run_, _ = run(handover(1, load, store), [zeros("data", 32), zeros("flag", 1), out(32)], block=32, grid=2)
+    assert "data race" in kinds(run_)
+
+
+@pytest.mark.parametrize("consumer", [0, 1])
+def test_a_value_that_is_never_stored_is_a_deadlock(consumer: int) -> None:
+    run_, _ = run(handover(consumer, value=2), [zeros("data", 32), zeros("flag", 1), out(32)], block=32, grid=2)
+    assert kinds(run_) == ["deadlock"]
+    assert "no thread stores" in run_.findings[0].message
+
+
+def test_a_cta_that_does_not_run_is_no_deadlock() -> None:
+    text = handover(0)
+    launch = Launch((2, 1, 1), (32, 1, 1), (zeros("data", 32), zeros("flag", 1), out(32)), ctas=((0, 0, 0),))
+    with pytest.raises(BudgetError, match="does not run together"):
+        execute(parse(text), None, bind(launch, Arena()))
+
+
+LOCK = """
+ld.param.u64 %d1, [flag]; ld.param.u64 %d2, [out];
+L: atom.acquire.gpu.global.cas.b32 %r1, [%d1], 0, 1; setp.ne.s32 %p1, %r1, 0; @%p1 bra L;
+ld.global.b32 %r2, [%d2]; add.s32 %r2, %r2, 1; st.global.b32 [%d2], %r2;
+atom.release.gpu.global.exch.b32 %r3, [%d1], 0;
+"""
+
+
+def test_a_spin_lock_lets_every_lane_in() -> None:
+    run_, arena = run(module(LOCK, ("u64 flag", "u64 out")), [zeros("flag", 1), zeros("out", 1)], block=32, grid=2)
+    assert kinds(run_) == [] and column(run_, arena) == [64]
+    assert run_.schedule_dependent, "who enters when is up to the schedule"
+
+
+def test_a_lock_that_is_never_released_is_a_deadlock() -> None:
+    text = module(LOCK.replace("atom.release.gpu.global.exch.b32 %r3, [%d1], 0;", ""), ("u64 flag", "u64 out"))
+    run_, _ = run(text, [zeros("flag", 1), zeros("out", 1)], block=32)
+    assert kinds(run_) == ["deadlock"]
+
+
+def test_a_counting_loop_of_strong_loads_ends() -> None:
+    body = (
+        "ld.param.u64 %d1, [in]; ld.param.u64 %d2, [out]; mov.u32 %r1, 0; mov.u32 %r2, 0;\n"
+        "L: mul.wide.u32 %d3, %r1, 4; add.s64 %d4, %d1, %d3; ld.volatile.global.b32 %r3, [%d4]; add.s32 %r2, %r2, %r3; add.s32 %r1, %r1, 1;\n"
+        "setp.lt.s32 %p1, %r1, 8; @%p1 bra L; st.global.b32 [%d2], %r2;\n"
+    )
+    run_, arena = run(module(body, ("u64 in", "u64 out")), [ints("in", range(8)), out(1)], block=1)
+    assert kinds(run_) == [] and column(run_, arena) == [28] and run_.schedule_dependent == []
+
+
+def test_a_strong_load_of_written_memory_depends_on_the_schedule() -> None:
+    body = "ld.param.u64 %d1, [flag]; mov.u32 %r0, %tid.x; st.volatile.global.b32 [%d1], 1; ld.volatile.global.b32 %r1, [%d1]; st.global.b32 [%d1+4], %r1;\n"
+    run_, _ = run(module(body, ("u64 flag",)), [zeros("flag", 2)], block=1)
+    assert run_.schedule_dependent
+
+
+def test_vector_atomics_add_each_element() -> None:
+    body = "ld.param.u64 %d1, [out]; red.global.add.v2.f32 [%d1+OFF], {%f1, %f2}; atom.global.v2.f32.add {%f3, %f4}, [%d1], {%f2, %f1};\n"
+    body = "mov.f32 %f1, 0f3F800000; mov.f32 %f2, 0f40000000;\n" + body
+    target = TensorArg("out", "f32", (4,), Role.INOUT, contents=np.zeros(4, np.float32))
+    run_, arena = run(module(body.replace("OFF", "8")), [target], block=4)
+    ids = run_.footprints["out"].ids
+    assert kinds(run_) == [] and [float(arena.consts[int(i)].coef) for i in ids] == [8, 4, 4, 8]
+    run_, _ = run(module(body.replace("OFF", "16")), [target], block=4)
+    assert kinds(run_) == ["out of bounds"]
