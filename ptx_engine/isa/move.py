@@ -16,9 +16,9 @@ from ptx_engine.isa.decode import Decode, Step
 from ptx_engine.isa.group import Group
 from ptx_engine.isa.registry import instruction, refuse
 from ptx_engine.isa.reinterpret import pieces_of
-from ptx_engine.isa.values import BITS, UINT, Part, Sym, Value, split_bits, uninitialised
+from ptx_engine.isa.values import BITS, UINT, Part, Sym, Value, int_fmt, split_bits, uninitialised
 from ptx_engine.syntax.ast import Vec
-from ptx_engine.terms import Arena
+from ptx_engine.terms import UNDEF, Arena
 
 _S = "PTX ISA 9.1, Data Movement and Conversion Instructions: "
 #: generic addresses of a thread's shared and local memory: far above any buffer of a launch
@@ -156,6 +156,10 @@ _PRMT_MODES: dict[str, Callable[[int, Word], Word]] = {
 }  # fmt: skip
 
 
+#: what a register holds that was never written: LLVM packs bytes beside undefined ones and later drops those
+_UNWRITTEN_WORD = Sym(((int_fmt(32, 0, (1 << 32) - 1), UNDEF),))
+
+
 @instruction("prmt", "type=b32 [mode=f4e|b4e|rc8|ecl|ecr|rc16]", source=_S + "prmt")
 def prmt(d: Decode) -> Step:
     """Four bytes of {b, a}; in the default mode bit 3 of a selector nibble replicates the byte's sign."""
@@ -172,6 +176,10 @@ def prmt(d: Decode) -> Step:
         if isinstance(x, Sym) or isinstance(y, Sym) or x is None or y is None:
             if not isinstance(selector, int):
                 raise NotStructuredError("prmt of symbolic data with a selector that differs between threads", feature="prmt")
+            if x is None and y is None and not any(choice & 8 for choice in choices):
+                R[dst] = None
+                return
+            x, y = (_UNWRITTEN_WORD if v is None else v for v in (x, y))
             R[dst] = symbolic_permute(arena, x, y, choices, name)  # type: ignore[arg-type]
         else:
             R[dst] = permute_concrete(x, y, choices)

@@ -53,7 +53,7 @@ _ATOMIC_KIND = {
 class OrderChecker:
     """Collects accesses and synchronisation of a launch, batch of CTAs after batch; ``finish`` gives the findings.
 
-    ``threads`` are int32 batch thread numbers, without repetition in one call; ``addresses`` int64 byte addresses, offsets into
+    ``threads`` are int32 batch thread numbers, without repetition in one call; ``addresses`` integer byte addresses, offsets into
     the CTA's window for shared memory, or one int for all threads. Arrays are kept by reference and must not change afterwards.
     All accesses must be within bounds; an access of ``nbytes`` is one access.
     """
@@ -194,6 +194,8 @@ class OrderChecker:
             return None
         if not isinstance(addresses, np.ndarray):
             addresses = np.full(len(threads), addresses, np.int64)
+        elif addresses.dtype == np.uint64:
+            addresses = addresses.view(np.int64)  # beside int64, NumPy would make both float64
         self._seq += 1
         if kind & WRITE:
             self._batch.stores[threads] = True

@@ -152,3 +152,34 @@ def test_contents_of_an_integer_tensor_are_exact() -> None:
     execution, arena = run(module(body, ("u64 out", "u64 x")), [out(32), ints("x", numbers)])
     with np.errstate(over="ignore"):
         assert column(execution, arena) == (numbers * numbers).tolist()
+
+
+def test_a_uniform_address_beside_addresses_of_another_width() -> None:
+    """Two-element loads by column and one store by a uniform address: they meet, whatever integer types the addresses have."""
+    wide = OWN + "and.b32 %r1, %r0, 15;\nmad.wide.s32 %d2, %r1, 8, %d0;\nld.global.v2.u32 {%r2, %r3}, [%d2];\n{barrier}\n"
+    store = "setp.eq.u32 %p1, %r0, 31;\n@%p1 st.global.u32 [%d0], %r0;\n"
+    used = "ld.param.u64 %d3, [res];\nmad.wide.s32 %d4, %r0, 4, %d3;\nst.global.u32 [%d4], %r2;"
+    for barrier, expected in (("", ["data race"]), ("bar.sync 0;", [])):
+        text = module(wide.replace("{barrier}", barrier) + store + used, ("u64 out", "u64 res"))
+        execution, _ = run(text, [ints("out", range(32), Role.INOUT), out(32, name="res")])
+        assert kinds(execution) == expected
+
+
+def test_bytes_beside_a_register_never_written_may_be_packed_and_dropped() -> None:
+    """LLVM packs fp8 values beside undefined bytes and reads only the defined ones."""
+    body = (
+        OWN
+        + "ld.global.u32 %r1, [%d1];\nprmt.b32 %r2, %r1, %r3, 0x3340;\nprmt.b32 %r4, %r5, %r6, 0x3340;\nprmt.b32 %r7, %r2, %r4, 0x5410;\n"
+    )
+    kept, lost = "and.b32 %r8, %r7, 255;\n", "mov.b32 %r8, %r4;\n"
+    execution, arena = run(module(body + kept + "st.global.u32 [%d1], %r8;"), [ints("out", range(32), Role.INOUT)])
+    assert kinds(execution) == [] and column(execution, arena) == list(range(32))
+    with pytest.raises(NotStructuredError, match="before it is written"):
+        run(module(body + lost + "st.global.u32 [%d1], %r8;"), [ints("out", range(32), Role.INOUT)])
+
+
+@pytest.mark.parametrize("places", ["global.gpu.acq_rel", "acq_rel.gpu.global", "global.acq_rel.gpu", "gpu.global", "relaxed.global"])
+def test_atomics_take_semantics_scope_and_space_in_any_order(places: str) -> None:
+    """ptxas does, and Triton writes .global.gpu.acq_rel."""
+    execution, arena = run(module(OWN + f"atom.{places}.add.u32 %r1, [%d0], 1;"), [ints("out", [5], Role.INOUT)])
+    assert kinds(execution) == [] and column(execution, arena) == [37]
