@@ -12,11 +12,12 @@ from typing import NoReturn
 
 from ptx_engine.errors import ParseError, Span
 
-#: blanks and comments
-SKIP = r"(?:\s++|//[^\n]*+|/\*(?s:.*?)\*/)*+"
+#: blanks and comments. Groups are repeated inside of (?>...), never by *+: Python before 3.11.5 does not go back to where a
+#: possessive group's failing repetition began (gh-106052)
+SKIP = r"(?>(?:\s++|//[^\n]*+|/\*(?s:.*?)\*/)*)"
 IDENT = r"(?:[A-Za-z_$][\w$]*+|%[\w$]++)"
 #: ``ld.global.L2::128B.b32``
-MNEMONIC = r"[A-Za-z_]\w*+(?:\.\w++(?:::\w++)*+)*+"
+MNEMONIC = r"(?>[A-Za-z_]\w*+(?:\.\w++(?:::\w++)*)*)"
 
 _SKIP = re.compile(SKIP, re.ASCII)
 _TOKEN = re.compile(
@@ -24,14 +25,14 @@ _TOKEN = re.compile(
       (?P<ident>{IDENT}(?:\.[A-Za-z_]\w*+)?)
     | (?P<float>\d++(?:\.\d*+(?:[eE][+-]?\d++)?|[eE][+-]?\d++)(?!\w))
     | (?P<int>\d\w*+)
-    | (?P<directive>\.[A-Za-z_]\w*+(?:::\w++)*+)
-    | (?P<string>"(?:[^"\\\n]|\\.)*+")
+    | (?P<directive>(?>\.[A-Za-z_]\w*+(?:::\w++)*))
+    | (?P<string>"(?>(?:[^"\\\n]|\\.)*)")
     | (?P<punct><<|>>|<=|>=|==|!=|&&|\|\||/(?!\*)|[-+*%&|^~!?:;,(){{}}\[\]<>=@.])
     | (?P<end>\Z)
     )""",
     re.ASCII | re.VERBOSE,
 )
-_SUFFIX = re.compile(rf"{SKIP}(\.\w++(?:::\w++)*+)", re.ASCII)
+_SUFFIX = re.compile(rf"{SKIP}((?>\.\w++(?:::\w++)*))", re.ASCII)
 _MNEMONIC = re.compile(MNEMONIC, re.ASCII)
 
 #: parentheses, braces and unary operators nest no deeper; real code stays under 10

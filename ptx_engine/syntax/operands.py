@@ -28,7 +28,7 @@ SPECIAL = frozenset(
 _REGISTER = re.compile(r"%[\w$]+", re.ASCII)
 _DECIMAL = re.compile(r"-?(?:0|[1-9][0-9]{0,17})")
 _ADDRESS = re.compile(rf"\[\s*({IDENT})\s*(?:\+\s*(-?)(0|[1-9][0-9]{{0,17}})\s*)?\]", re.ASCII)
-_PIECE = re.compile(r"(?:[^,{\[(]++|\{[^}]*+\}|\[[^\]]*+\])++")
+_PIECE = re.compile(r"(?>(?:[^,{\[(]++|\{[^}]*+\}|\[[^\]]*+\])+)")
 _SELECTOR = re.compile(r"\.[bh][0-3]\Z")
 
 

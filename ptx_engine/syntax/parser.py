@@ -15,7 +15,7 @@ from ptx_engine.syntax.body import Body, pragma
 from ptx_engine.syntax.lexer import SKIP, Cursor, Source
 
 #: a DWARF section up to its end, comments read as comments
-_SECTION = re.compile(rf"{SKIP}\.section\b[^{{\n]*+{SKIP}\{{(?:[^{{}}/]++|//[^\n]*+|/\*(?s:.*?)\*/|/)*+\}}", re.ASCII)
+_SECTION = re.compile(rf"{SKIP}\.section\b[^{{\n]*+{SKIP}\{{(?>(?:[^{{}}/]++|//[^\n]*+|/\*(?s:.*?)\*/|/)*)\}}", re.ASCII)
 _OLD_DWARF = re.compile(rf"{SKIP}@@DWARF[^\n]*+", re.ASCII)
 #: header directives and how many integers they take
 _HEADER = {

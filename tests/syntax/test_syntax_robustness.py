@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import random
+import re
 import sys
 import time
 import tracemalloc
+from pathlib import Path
 from types import FrameType
 
 import pytest
@@ -13,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from syntax_cases import HEADER, SAMPLES, check_error
 
+from ptx_engine import syntax
 from ptx_engine.errors import ParseError
 from ptx_engine.syntax import flatten, parse, print_module
 
@@ -174,3 +177,20 @@ def test_huge_numbers_allocate_nothing() -> None:
         assert tracemalloc.get_traced_memory()[1] < 1 << 20
     finally:
         tracemalloc.stop()
+
+
+def test_no_group_is_repeated_possessively() -> None:
+    """Python 3.11.0 to 3.11.4 match ``(...)*+`` wrongly where a repetition fails midway; ``(?>(...)*)`` is right everywhere."""
+    folder = Path(syntax.__file__).parent
+    for path in folder.glob("*.py"):
+        assert not re.search(r"\)(?:[*+?]|\{[\d,]+\})\+", path.read_text(encoding="utf-8")), path.name
+    open_comment = parse_failure(HEADER + ".entry k() { /* * no end }")
+    assert open_comment is not None and "this comment has no end" in open_comment.message
+
+
+def parse_failure(text: str) -> ParseError | None:
+    try:
+        parse(text)
+    except ParseError as error:
+        return error
+    return None
