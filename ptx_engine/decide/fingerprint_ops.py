@@ -267,10 +267,27 @@ def _ite(level: Level, step: Step) -> np.ndarray:
     return level.field.fma(condition, level.field.sub(yes, no), no)
 
 
-@_evaluates(Op.WRAP, Op.FIELD)
-def _bits(level: Level, step: Step) -> np.ndarray:
-    plain = [x.astype(np.int64).astype(np.uint64)[:, None] for x in (step.b, step.c) if x is not None]
-    return level.hashed(step.op.name, _get(level, step.a), *plain)
+@_evaluates(Op.WRAP)
+def _wrap(level: Level, step: Step) -> np.ndarray:
+    assert step.b is not None
+    return level.hashed("WRAP", _get(level, step.a), _plain(step.b))
+
+
+@_evaluates(Op.FIELD)
+def _field(level: Level, step: Step) -> np.ndarray:
+    """A wrap of the floor of a quotient by a power of two, as shifts and wraps have it."""
+    assert step.b is not None and step.c is not None
+    x = _get(level, step.a).copy()
+    for low in np.unique(step.b[step.b > 0]):
+        chosen = step.b == low
+        part = x[chosen]
+        x[chosen] = level.hashed("FLOORDIV", part, np.full_like(part, np.uint64(pow(2, int(low), level.field.p))))
+    return level.hashed("WRAP", x, _plain(step.c))
+
+
+def _plain(values: np.ndarray) -> np.ndarray:
+    """Plain operands as a column beside field elements."""
+    return values.astype(np.int64).astype(np.uint64)[:, None]
 
 
 @_evaluates(Op.FLOORDIV, Op.TRUNCDIV, Op.TRUNCREM)

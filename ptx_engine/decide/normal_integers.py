@@ -1,7 +1,8 @@
 """Integer operators in normal form: wrapping rings, bit fields, shifts, division and remainder.
 
 ``wrap(x, w)`` is dropped where the range of x shows that it cannot matter, and inner wraps of at least w bits are dropped
-under an outer one (both sides are the same modulo 2^w). Divisions and bit operations are otherwise opaque.
+under an outer one (both sides are the same modulo 2^w); powers of two come out of it. Bit fields and right shifts are wraps of floors of
+quotients by powers of two. Divisions and bit operations are otherwise opaque.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from gmpy2 import mpq
 
 from ptx_engine.decide.normal_forms import Forms
 from ptx_engine.decide.normal_functions import Functions, is_constant
-from ptx_engine.decide.normal_ring import ONE_TERM, Coef, Poly, Sign, add_into
+from ptx_engine.decide.normal_ring import ONE_TERM, Coef, Poly, Sign, add_into, small
 from ptx_engine.decide.normal_sign import integral, poly_range
 from ptx_engine.terms.ops import Op
 
@@ -32,6 +33,10 @@ class Integers:
         p = self._modulo(p, bits)
         if _within(poly_range(self.forms.ring, p), low, high):
             return p
+        common = _twos(p)
+        if 0 < common < bits:  # wrap(2^j q, b) = 2^j wrap(q, b - j)
+            inner = self.wrap({t: c // (1 << common) for t, c in p.items()}, -(bits - common) if signed else bits - common)
+            return {t: c * (1 << common) for t, c in inner.items()}
         if is_constant(p):
             value = int(p.get(ONE_TERM, 0)) % (1 << bits)
             return self.forms.rational(value - (1 << bits) if value > high else value)
@@ -56,17 +61,60 @@ class Integers:
                 add_into(p, ring.times_term(ring.atoms[inner].args[0], rest, c))
                 changed = True
                 break
+        p = self._floors_modulo(p, bits)
         half = 1 << bits - 1
         reduced = ((t, (int(c) + half - 1) % (2 * half) - half + 1) for t, c in p.items())
         return {t: c for t, c in reduced if c}
 
+    def _floors_modulo(self, p: Poly, bits: int) -> Poly:
+        """floor(q / 2^k) modulo 2^bits depends on q modulo 2^(bits + k) only."""
+        ring = self.forms.ring
+        for t, c in list(p.items()):
+            found = self._power_quotient(t)
+            if found is None:
+                continue
+            q, k = found
+            reduced = self._modulo(q, bits + k)
+            if reduced != q:
+                p = {s: d for s, d in p.items() if s != t}
+                add_into(p, ring.times_term(self.functions.floor({s: mpq(d, 1 << k) for s, d in reduced.items()}), ONE_TERM, c))
+        return p
+
+    def _power_quotient(self, term: int) -> tuple[Poly, int] | None:
+        """(q, k) of a term that is floor(q / 2^k) for an integer q."""
+        ring = self.forms.ring
+        powers = ring.powers[term]
+        if ring.exponent[term] or len(powers) != 1 or powers[0][1] != 1 or ring.atoms[powers[0][0]].name != "floor":
+            return None
+        argument = ring.atoms[powers[0][0]].args[0]
+        bottom = max((int(mpq(c).denominator) for c in argument.values()), default=1)
+        q: Poly = {t: small(mpq(c) * bottom) for t, c in argument.items()}
+        if bottom & (bottom - 1) or not integral(ring, q):
+            return None
+        return q, bottom.bit_length() - 1
+
     def field(self, p: Poly, low_bit: int, width: int) -> Poly:
-        """Bits [low_bit, low_bit + width) of an integer as an unsigned number."""
+        """Bits [low_bit, low_bit + width) of an integer as an unsigned number: wrap(floor(p / 2^low_bit), width)."""
         p = self.forms.argument(p)
-        known = poly_range(self.forms.ring, p)
-        if low_bit == 0 and integral(self.forms.ring, p) and _within(known, 0, (1 << width) - 1):
-            return p
-        return self._bounded(f"field{low_bit}.{width}", p, 0, (1 << width) - 1)
+        if not integral(self.forms.ring, p):
+            return self._bounded(f"field{low_bit}.{width}", p, 0, (1 << width) - 1)
+        return self.wrap(self._right(self._modulo(p, low_bit + width), low_bit), width)
+
+    def _right(self, p: Poly, count: int) -> Poly:
+        """floor(p / 2^count); of a wrap of b bits, the wrap of b - count bits of the floor."""
+        ring = self.forms.ring
+        common = min(_twos(p), count) if p else count
+        if common:
+            p, count = {t: int(c) >> common for t, c in p.items()}, count - common
+        if count and len(p) == 1:
+            ((t, c),) = p.items()
+            powers = ring.powers[t]
+            name = ring.atoms[powers[0][0]].name if len(powers) == 1 and powers[0][1] == 1 and not ring.exponent[t] else ""
+            bits = ring.atoms[powers[0][0]].table if name.startswith("wrap") else 0
+            if c == 1 and bits > count:
+                inner = self._right(ring.atoms[powers[0][0]].args[0], count)
+                return self.wrap(inner, -(bits - count) if name.startswith("wrap-") else bits - count)
+        return self.functions.floor({t: small(mpq(c, 1 << count)) for t, c in p.items()}) if count else p
 
     def _bounded(self, name: str, p: Poly, low: int, high: int) -> Poly:
         sign = Sign.NONNEGATIVE if low >= 0 else Sign.UNKNOWN
@@ -95,6 +143,9 @@ class Integers:
             factor: Coef = 1 << int(count)
             if op is Op.SHL:
                 return self.forms.product(p, {ONE_TERM: factor})
+            p = self.forms.argument(p)
+            if integral(self.forms.ring, p):
+                return self._right(p, int(count))
             return self.functions.floor(self.forms.product(p, {ONE_TERM: mpq(1, factor)}))
         return self.functions.opaque(op.name.lower(), (p, q), integer=True)
 
@@ -105,6 +156,14 @@ class Integers:
             return {} if op is Op.BITXOR else p
         first, second = sorted((p, q), key=lambda v: sorted(v.items()))
         return self.functions.opaque(op.name.lower(), (first, second), integer=True)
+
+
+def _twos(p: Poly) -> int:
+    """How often 2 divides all coefficients."""
+    union = 0
+    for c in p.values():
+        union |= int(c)
+    return (union & -union).bit_length() - 1
 
 
 def _within(known: tuple[Coef | None, Coef | None], low: int, high: int) -> bool:
