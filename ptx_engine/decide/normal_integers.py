@@ -108,6 +108,9 @@ class Integers:
             p, count = {t: int(c) >> common for t, c in p.items()}, count - common
         if count and len(p) == 1:
             ((t, c),) = p.items()
+            quotient = self._power_quotient(t) if c == 1 else None
+            if quotient is not None:  # a floor of a floor
+                return self.functions.floor({u: small(mpq(d, 1 << quotient[1] + count)) for u, d in quotient[0].items()})
             powers = ring.powers[t]
             name = ring.atoms[powers[0][0]].name if len(powers) == 1 and powers[0][1] == 1 and not ring.exponent[t] else ""
             bits = ring.atoms[powers[0][0]].table if name.startswith("wrap") else 0
