@@ -100,8 +100,12 @@ class Environment(Protocol):
 
     arena: Arena
     algebra: Algebra
-    memory: MemoryOps
-    order: OrderEvents
+
+    @property
+    def memory(self) -> MemoryOps: ...
+
+    @property
+    def order(self) -> OrderEvents: ...
 
     def register(self, name: str) -> int: ...
 
@@ -252,9 +256,9 @@ class Decode:
             if offset == 0:
                 return lambda R: R[base]  # type: ignore[return-value]
             if offset > 0:
-                return lambda R: R[base] + offset  # type: ignore[operator, return-value]
+                return lambda R: R[base] + offset  # type: ignore[operator]
             back = -offset
-            return lambda R: R[base] - back  # type: ignore[operator, return-value]
+            return lambda R: R[base] - back  # type: ignore[operator]
         if isinstance(operand.base, IntLit):
             fixed = operand.base.value + offset
         elif isinstance(operand.base, Name):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from ptx_engine.isa.values import Value, take
@@ -40,7 +42,7 @@ class Group:
             )
         return self._warps
 
-    def subset(self, index: np.ndarray, registers: "list[int] | range") -> "Group":
+    def subset(self, index: np.ndarray, registers: "Sequence[int]") -> "Group":
         """A group of the threads at ``index``; only ``registers`` are carried over (the rest are shared columns)."""
         values: list[Value] = [None] * len(self.R)
         for r in registers:

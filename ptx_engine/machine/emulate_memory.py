@@ -12,8 +12,9 @@ from ptx_engine.isa.concrete import concrete_bits
 from ptx_engine.isa.group import Group
 from ptx_engine.isa.values import BITS, UINT, Sym, Value, choose, split_bits
 from ptx_engine.launch import BoundLaunch
+from ptx_engine.machine.elements import spread, stored_values
 from ptx_engine.machine.findings_log import FindingLog
-from ptx_engine.machine.memory import Memory, spread, stored_values
+from ptx_engine.machine.memory import Memory
 from ptx_engine.machine.order_port import OrderPort
 from ptx_engine.order.records import Space
 

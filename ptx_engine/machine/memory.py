@@ -15,57 +15,22 @@ from ptx_engine.isa.atomic import AtomicOp
 from ptx_engine.isa.decode import Strength
 from ptx_engine.isa.group import Group
 from ptx_engine.isa.move import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_BYTES
-from ptx_engine.isa.reinterpret import integer_of, pieces_of, width_of
-from ptx_engine.isa.values import BITS, Fmt, Part, Sym, Value, choose, int_fmt, join, split_bits, uninitialised
-from ptx_engine.launch import BoundLaunch, Role
+from ptx_engine.isa.values import BITS, F16, F32, F64, Fmt, Sym, Value, choose, join, split_bits, take, uninitialised
+from ptx_engine.launch import Role
 from ptx_engine.machine import atomics
-from ptx_engine.machine.cells import UNINITIALISED, CellFormats, Cells, Column, assemble, to_cells
-from ptx_engine.machine.findings_log import FindingLog
-from ptx_engine.machine.order_port import OrderPort, Space
-from ptx_engine.machine.same_value import BITS_BASE
+from ptx_engine.machine.cells import UNINITIALISED, Column, assemble, join_bits, to_cells
+from ptx_engine.machine.elements import byte_offset, element_index, elements_of, spread, stored_values
+from ptx_engine.machine.memory_checks import MemoryChecks
 from ptx_engine.machine.tensors import TensorMemory
-from ptx_engine.machine.variable_memory import VariableMemory
-from ptx_engine.machine.variables import VariableBuffer
-from ptx_engine.order.records import AtomicKind, MemoryOrder, Observation, Scope
-from ptx_engine.terms import UNDEF, Arena, Ids
+from ptx_engine.order.records import Space
+from ptx_engine.terms import UNDEF
 
-Address = "int | np.ndarray"
+#: register width -> the format of an undefined value in it
+_UNDEF_FMT: dict[int, Fmt] = {16: F16, 32: F32, 64: F64}
 
 
-class Memory:
-    """All memory of a launch. ``begin_batch`` gives the CTAs of a batch fresh shared and local memory."""
-
-    def __init__(self, bound: BoundLaunch, granule: int, shared_bytes: int, local_bytes: int, log: FindingLog, order: OrderPort) -> None:
-        self.arena: Arena = bound.arena
-        self.bound = bound
-        self.log = log
-        self.order = order
-        self.shared_bytes = shared_bytes
-        self.local_bytes = local_bytes
-        self.block_threads = bound.launch.threads
-        self.formats = CellFormats(granule)
-        self.shared = Cells(self.formats, 0, shared_bytes)
-        self.local = Cells(self.formats, 0, local_bytes)
-        self.tensors = [
-            VariableMemory(bound.arena, buffer, self.formats) if isinstance(buffer, VariableBuffer) else TensorMemory(bound.arena, buffer)
-            for buffer in bound.buffers
-        ]
-        self._starts = np.array([b.address for b in bound.buffers], np.uint64)
-        self.params: dict[int, tuple[int, Value]] = {}  # byte offset -> (width in bits, value)
-        self.constants: dict[str, Cells] = {}
-        self.order_seconds = 0.0
-        #: stores, copies and atomics so far: a polling loop looks again when this has changed
-        self.writes = 0
-        #: set while a strong load or store runs
-        self.strength: Strength | None = None
-        #: instructions that load what a polling loop waits for: the value that ends the loop is the same in every schedule
-        self.polled: set[int] = set()
-        self._tracked = [not t.read_only for t in self.tensors]
-
-    def begin_batch(self, slots: int) -> None:
-        """Fresh shared and local memory for a batch of CTAs."""
-        self.shared = Cells(self.formats, slots, self.shared_bytes)
-        self.local = Cells(self.formats, slots * self.block_threads, self.local_bytes)
+class Memory(MemoryChecks):
+    """All memory of a launch."""
 
     # --- entry points of the specs -----------------------------------------------------------
 
@@ -153,7 +118,7 @@ class Memory:
             if have > width:
                 if isinstance(value, Sym) or value is None:
                     raise NotStructuredError("part of a symbolic parameter is read", feature="partial ld.param")
-                value = split_bits(value, [width])[0]  # type: ignore[arg-type]
+                value = split_bits(value, [width])[0]
             result.append(value)
             address += width // 8
         return result
@@ -170,66 +135,6 @@ class Memory:
         raise UnsupportedError(f"{width}-bit read at byte {address} of the parameters", feature="partial ld.param")
 
     # --- shared and local ----------------------------------------------------------------------
-
-    def _window(self, g: Group, space: str) -> tuple[Cells, "int | np.ndarray", int]:
-        """Cells of a space, the window number of each lane, and the window's size in bytes."""
-        if space == "shared":
-            return self.shared, g.slots, self.shared_bytes
-        if space == "local":
-            return self.local, g.threads, self.local_bytes
-        raise UnsupportedError(f"state space {space}", feature=space)
-
-    def _check_window(
-        self, g: Group, space: str, address: "int | np.ndarray", nbytes: int, size: int, instruction: int, role: str
-    ) -> np.ndarray | None:
-        """Record out-of-bounds and misaligned lanes; None if all lanes are good, else the good positions."""
-        if isinstance(address, int):
-            if 0 <= address <= size - nbytes and address % nbytes == 0:
-                return None
-            columns = np.full(g.n, address, np.int64)
-        else:
-            if int(address.max()) <= size - nbytes and not (nbytes > 1 and int(np.bitwise_or.reduce(address)) & (nbytes - 1)):
-                return None
-            columns = address.astype(np.int64)
-        outside = (columns < 0) | (columns > size - nbytes)
-        if outside.any():
-            where = np.flatnonzero(outside)
-            at = int(columns[where[0]])
-            self.log.add(
-                "out of bounds", f"{role} of {nbytes} bytes at {space}+0x{at & 0xFFFFFFFF:x}, but the window has {size} bytes",
-                g, where, instruction, role=role, space=space, offset=at, width=nbytes,
-            )  # fmt: skip
-        crooked = ~outside & (columns % nbytes != 0)
-        if crooked.any():
-            where = np.flatnonzero(crooked)
-            at = int(columns[where[0]])
-            self.log.add(
-                "misaligned", f"{role} of {nbytes} bytes at {space}+0x{at:x} is not aligned to {nbytes}",
-                g, where, instruction, role=role, space=space, offset=at, width=nbytes,
-            )  # fmt: skip
-        return np.flatnonzero(~outside & ~crooked)
-
-    def _order_access(
-        self, write: bool, space: Space, g: Group, address: "int | np.ndarray", nbytes: int, instruction: int, values: np.ndarray | None
-    ) -> None:
-        start = perf_counter()
-        if self.strength is not None:
-            self._order_strong(write, space, g, address, nbytes, instruction, self.strength)
-        elif write:
-            self.order.write(space, instruction, g.threads, address, nbytes, values)
-        else:
-            self.order.read(space, instruction, g.threads, address, nbytes)
-        self.order_seconds += perf_counter() - start
-
-    def _order_strong(
-        self, write: bool, space: Space, g: Group, address: "int | np.ndarray", nbytes: int, instruction: int, how: Strength
-    ) -> None:
-        if how.wanted and instruction not in self.polled:
-            self.log.schedule_dependent(f"ld.{how.sem} returns a value that depends on the schedule", instruction)
-        column = np.full(g.n, address, np.int64) if isinstance(address, int) else address.astype(np.int64)
-        kind = AtomicKind.STORE if write else AtomicKind.LOAD
-        observation = Observation.DECIDES if how.decides else Observation.IGNORED
-        self.order.atomic(space, instruction, g.threads, column, nbytes, Scope(how.scope), MemoryOrder(how.sem), kind, observation)
 
     def _load_cells(self, g: Group, space: str, address: "int | np.ndarray", widths: tuple[int, ...], instruction: int) -> list[Value]:
         nbytes = sum(widths) // 8
@@ -251,22 +156,6 @@ class Memory:
             values.append(assemble(self.arena, self.formats, columns[i : i + count], "a load"))
             i += count
         return values
-
-    def _check_initialised(
-        self, g: Group, space: str, columns: list[Column], address: "int | np.ndarray", nbytes: int, instruction: int
-    ) -> None:
-        for _, tags in columns:
-            if isinstance(tags, int):
-                fresh = np.arange(g.n) if tags == UNINITIALISED else None
-            else:
-                fresh = np.flatnonzero(tags == UNINITIALISED) if int(tags.min()) == UNINITIALISED else None
-            if fresh is not None and fresh.size:
-                at = address if isinstance(address, int) else int(address[fresh[0]])
-                self.log.add(
-                    "uninitialised", f"{space} memory at {space}+0x{at:x} is read before anything was stored there",
-                    g, fresh, instruction, role="load", space=space, offset=at, width=nbytes,
-                )  # fmt: skip
-                return
 
     def _partial_load(
         self, g: Group, space: str, address: "int | np.ndarray", widths: tuple[int, ...], instruction: int, good: np.ndarray
@@ -310,77 +199,10 @@ class Memory:
         good: np.ndarray,
     ) -> None:
         if good.size:
-            from ptx_engine.isa.values import take
-
             part = address if isinstance(address, int) else address[good]
             self.store(g.subset(good, ()), space, part, [take(v, good) for v in values], widths, instruction)
 
     # --- global ------------------------------------------------------------------------------
-
-    def _resolve(self, address: "int | np.ndarray") -> "int | np.ndarray":
-        """The number of the buffer that each address would belong to (the last one starting at or before it)."""
-        if isinstance(address, int):
-            return int(np.searchsorted(self._starts, np.uint64(address), "right")) - 1
-        low = int(np.searchsorted(self._starts, np.uint64(address.min()), "right")) - 1
-        high = int(np.searchsorted(self._starts, np.uint64(address.max()), "right")) - 1
-        if low == high:
-            return low
-        return np.searchsorted(self._starts, address.astype(np.uint64), "right") - 1
-
-    def _check_tensor(
-        self, g: Group, number: int, address: "int | np.ndarray", nbytes: int, instruction: int, role: str
-    ) -> np.ndarray | None:
-        """Bounds and alignment in one buffer: None if all lanes are good, else the good positions."""
-        if number < 0:
-            self._report_outside(g, np.arange(g.n), address, nbytes, instruction, role)
-            return np.zeros(0, np.int64)
-        buffer = self.bound.buffers[number]
-        last = buffer.address + buffer.bytes - nbytes
-        if isinstance(address, int):
-            if address <= last and address % nbytes == 0:
-                return None
-            columns = np.full(g.n, address, np.int64)
-        else:
-            if int(address.max()) <= last and not (nbytes > 1 and int(np.bitwise_or.reduce(address)) & (nbytes - 1)):
-                return None
-            columns = address.astype(np.int64)
-        outside = columns > last
-        if outside.any():
-            self._report_outside(g, np.flatnonzero(outside), columns, nbytes, instruction, role)
-        crooked = ~outside & (columns % nbytes != 0)
-        if crooked.any():
-            where = np.flatnonzero(crooked)
-            offset = int(columns[where[0]]) - buffer.address
-            self.log.add(
-                "misaligned", f"{role} of {nbytes} bytes at byte {offset} of {buffer.arg.name} is not aligned to {nbytes}",
-                g, where, instruction, role=role, space="global", tensor=buffer.arg.name, offset=offset, width=nbytes,
-            )  # fmt: skip
-        return np.flatnonzero(~outside & ~crooked)
-
-    def _report_outside(self, g: Group, lanes: np.ndarray, address: "int | np.ndarray", nbytes: int, instruction: int, role: str) -> None:
-        at = address if isinstance(address, int) else int(address[lanes[0]])
-        buffer = self.bound.nearest(at)
-        if buffer is None:
-            self.log.add(
-                "out of bounds", f"{role} at address 0x{at:x}: the launch has no tensors", g, lanes, instruction, role=role, space="global"
-            )
-            return
-        offset = at - buffer.address
-        element = offset // buffer.arg.element_bytes
-        if 0 <= at < 1 << 20:
-            message = f"{role} of {nbytes} bytes through a null pointer (address 0x{at:x})"
-        elif offset < 0:
-            message = f"{role} of {nbytes} bytes {-offset} bytes before the start of {buffer.arg.name}"
-        else:
-            beyond = offset + nbytes - buffer.bytes
-            message = (
-                f"{role} of {nbytes} bytes at element {element} of {buffer.arg.name}{list(buffer.arg.shape)}: "
-                f"{beyond} bytes past its end ({buffer.arg.storage} elements)"
-            )
-        self.log.add(
-            "out of bounds", message, g, lanes, instruction, role=role, space="global", tensor=buffer.arg.name,
-            index=(element,), offset=offset, width=nbytes,
-        )  # fmt: skip
 
     def _load_global(self, g: Group, address: "int | np.ndarray", widths: tuple[int, ...], instruction: int) -> list[Value]:
         number = self._resolve(address)
@@ -404,7 +226,7 @@ class Memory:
         tensor = self.tensors[number]
         if tensor.cells is not None:
             return self._registers(
-                tensor.cells.read(tensor.cells.index(0, _offset(tensor, address)), sum(widths) // 8 // self.formats.granule), widths
+                tensor.cells.read(tensor.cells.index(0, byte_offset(tensor, address)), sum(widths) // 8 // self.formats.granule), widths
             )
         index = element_index(tensor, address)
         per = [w // tensor.fmt.bits for w in widths]
@@ -419,8 +241,6 @@ class Memory:
         for count, width in zip(per, widths):
             bits = [tensor.concrete_bits(index + k + j) for j in range(count)] if tensor.contents is not None else [None]
             if all(b is not None for b in bits):
-                from ptx_engine.machine.cells import join_bits
-
                 values.append(join_bits(bits, tensor.fmt.bits))  # type: ignore[arg-type]
             else:
                 values.append(tensor.element_value([tensor.load(index + k + j) for j in range(count)], width))
@@ -456,8 +276,6 @@ class Memory:
         number = self._resolve(address)
         nbytes = sum(widths) // 8
         if isinstance(number, np.ndarray):
-            from ptx_engine.isa.values import take
-
             for n in np.unique(number):
                 where = np.flatnonzero(number == n)
                 self._store_global(g.subset(where, ()), address[where], [take(v, where) for v in values], widths, instruction)  # type: ignore[index]
@@ -469,8 +287,10 @@ class Memory:
         tensor = self.tensors[number]
         if tensor.buffer.arg.role is Role.IN:
             name = tensor.buffer.arg.name
-            self.log.add("write to a read-only argument", f"{name} is an input of this launch and is written", g, np.arange(g.n), instruction,
-                         role="store", space="global", tensor=name, width=nbytes)  # fmt: skip
+            self.log.add(
+                "write to a read-only argument", f"{name} is an input of this launch and is written", g, np.arange(g.n), instruction,
+                role="store", space="global", tensor=name, width=nbytes,
+            )  # fmt: skip
             return
         self._put(g, number, address, values, widths, instruction)
 
@@ -499,7 +319,7 @@ class Memory:
         data = to_cells(self.arena, self.formats, values, widths)
         seen = stored_values([(ids, tag == self.formats.bits) for ids, tag in data], g.n)
         self._order_access(True, Space.GLOBAL, g, address, sum(widths) // 8, instruction, seen)
-        tensor.cells.write(tensor.cells.index(0, _offset(tensor, address)), data)
+        tensor.cells.write(tensor.cells.index(0, byte_offset(tensor, address)), data)
 
     # --- collectives and asynchronous copies ---------------------------------------------------
 
@@ -596,18 +416,6 @@ class Memory:
         return self._check_tensor(g, number, source, aligned, instruction, "cp.async read")
 
 
-_UNDEF_FMT: dict[int, Fmt] = {}
-
-
-def _fill_undef() -> None:
-    from ptx_engine.isa.values import F16, F32, F64
-
-    _UNDEF_FMT.update({16: F16, 32: F32, 64: F64})
-
-
-_fill_undef()
-
-
 def _concrete(address: "int | np.ndarray", what: str) -> "int | np.ndarray":
     """An address that is concrete, or the refusal."""
     if isinstance(address, (int, np.ndarray)):
@@ -618,92 +426,3 @@ def _concrete(address: "int | np.ndarray", what: str) -> "int | np.ndarray":
         f"the address of a {what} depends on symbolic data", feature=f"symbolic address of a {what}",
         hint="give the integer argument it comes from concrete contents in the launch",
     )  # fmt: skip
-
-
-def _offset(tensor: TensorMemory, address: "int | np.ndarray") -> "int | np.ndarray":
-    """Byte offsets in a buffer."""
-    return address - tensor.buffer.address if isinstance(address, int) else address - np.uint64(tensor.buffer.address)
-
-
-def element_index(tensor: TensorMemory, address: "int | np.ndarray") -> "int | np.ndarray":
-    """The storage index of each address."""
-    shift = tensor.element_bytes.bit_length() - 1
-    if isinstance(address, int):
-        return (address - tensor.buffer.address) >> shift
-    return ((address - np.uint64(tensor.buffer.address)) >> np.uint64(shift)).astype(np.int64)
-
-
-def elements_of(tensor: TensorMemory, values: list[Value], widths: tuple[int, ...]) -> list[Ids]:
-    """Registers cut into elements of a tensor, as term ids."""
-    columns: list[Ids] = []
-    size = tensor.fmt.bits
-    for value, width in zip(values, widths):
-        if value is None:
-            raise uninitialised("source of a store")
-        if width % size:
-            raise NotStructuredError(
-                f"a store of {width} bits writes part of an element of {tensor.buffer.arg.name}", feature="torn element"
-            )
-        if not isinstance(value, Sym):
-            from ptx_engine.isa.values import const_part
-
-            columns.extend(const_part(tensor.arena, piece, tensor.fmt) for piece in split_bits(value, [size] * (width // size)))
-            continue
-        columns.extend(_elements_of_symbolic(tensor, value, width))
-    return columns
-
-
-def _elements_of_symbolic(tensor: TensorMemory, value: Sym, width: int) -> list[Ids]:
-    """The low ``width`` bits of a symbolic register as elements; parts that are elements already are taken as they are."""
-    size = tensor.fmt.bits
-    parts = value.parts
-    if len(parts) * size != width or any(f.bits != size or f.kind == "piece" for f, _ in parts):
-        if width > size or len(parts) != 1 or parts[0][0].kind == "piece":
-            parts = _parts_of_width(tensor.arena, value, width, size)
-    return [tensor.as_element(part, "a store") for part in parts]
-
-
-def _parts_of_width(arena: Arena, value: Sym, width: int, size: int) -> tuple[Part, ...]:
-    pieces = pieces_of(arena, value, [size] * (width // size) + [max(0, width_of(value, width) - width)])
-    found: list[Part] = []
-    for piece in (pieces or ())[: width // size]:
-        if isinstance(piece, Sym):
-            found.extend(piece.parts if len(piece.parts) == 1 else _as_one(arena, piece, size))
-        else:
-            assert piece is not None
-            found.append((BITS[size], piece))
-    if len(found) != width // size:
-        held = "+".join(f.name for f, _ in value.parts)
-        raise NotStructuredError(f"a store of {held} data writes part of an element", feature=f"torn {held}")
-    return tuple(found)
-
-
-def _as_one(arena: Arena, piece: Sym, size: int) -> tuple[Part, ...]:
-    """Fields of one element as one integer."""
-    number = integer_of(arena, piece, size, False)
-    return () if number is None else ((int_fmt(size, number[1], number[2]), number[0]),)
-
-
-def stored_values(cells: "list[tuple[int | np.ndarray, bool]]", n: int) -> np.ndarray:
-    """What tells stored values apart: int64 (n,) or (n, k), term ids as they are, concrete bits above ``BITS_BASE``."""
-    columns = [np.broadcast_to(np.asarray(ids).astype(np.int64) + (BITS_BASE if bits else 0), (n,)) for ids, bits in cells]
-    return columns[0] if len(columns) == 1 else np.stack(columns, 1)
-
-
-def spread(value: Value, where: np.ndarray, n: int) -> Value:
-    """A subset's column laid out over n lanes (other lanes hold anything)."""
-    if isinstance(value, np.ndarray):
-        full = np.zeros(n, value.dtype)
-        full[where] = value
-        return full
-    if isinstance(value, Sym):
-        parts = []
-        for fmt, ids in value.parts:
-            if isinstance(ids, np.ndarray):
-                full = np.zeros(n, ids.dtype)
-                full[where] = ids
-                parts.append((fmt, full))
-            else:
-                parts.append((fmt, ids))
-        return Sym(tuple(parts))
-    return value

@@ -8,7 +8,7 @@ from ptx_engine.errors import NotStructuredError
 from ptx_engine.isa.decode import Step
 from ptx_engine.isa.group import Group
 from ptx_engine.isa.values import Sym, Value, choose, uninitialised
-from ptx_engine.machine.memory import spread
+from ptx_engine.machine.elements import spread
 from ptx_engine.terms import Arena
 
 

@@ -1,0 +1,198 @@
+"""What a launch's memory is made of, and the checks in front of every access: bounds, alignment, what was never stored."""
+
+from __future__ import annotations
+
+from time import perf_counter
+
+import numpy as np
+
+from ptx_engine.errors import UnsupportedError
+from ptx_engine.isa.decode import Strength
+from ptx_engine.isa.group import Group
+from ptx_engine.isa.values import Value
+from ptx_engine.launch import BoundLaunch
+from ptx_engine.machine.cells import UNINITIALISED, CellFormats, Cells, Column
+from ptx_engine.machine.findings_log import FindingLog
+from ptx_engine.machine.order_port import OrderPort
+from ptx_engine.machine.tensors import TensorMemory
+from ptx_engine.machine.variable_memory import VariableMemory
+from ptx_engine.machine.variables import VariableBuffer
+from ptx_engine.order.records import AtomicKind, MemoryOrder, Observation, Scope, Space
+from ptx_engine.terms import Arena
+
+
+class MemoryChecks:
+    """The state of all memory of a launch. ``begin_batch`` gives the CTAs of a batch fresh shared and local memory."""
+
+    def __init__(self, bound: BoundLaunch, granule: int, shared_bytes: int, local_bytes: int, log: FindingLog, order: OrderPort) -> None:
+        self.arena: Arena = bound.arena
+        self.bound = bound
+        self.log = log
+        self.order = order
+        self.shared_bytes = shared_bytes
+        self.local_bytes = local_bytes
+        self.block_threads = bound.launch.threads
+        self.formats = CellFormats(granule)
+        self.shared = Cells(self.formats, 0, shared_bytes)
+        self.local = Cells(self.formats, 0, local_bytes)
+        self.tensors = [
+            VariableMemory(bound.arena, buffer, self.formats) if isinstance(buffer, VariableBuffer) else TensorMemory(bound.arena, buffer)
+            for buffer in bound.buffers
+        ]
+        self._starts = np.array([b.address for b in bound.buffers], np.uint64)
+        self.params: dict[int, tuple[int, Value]] = {}  # byte offset -> (width in bits, value)
+        self.constants: dict[str, Cells] = {}
+        self.order_seconds = 0.0
+        #: stores, copies and atomics so far: a polling loop looks again when this has changed
+        self.writes = 0
+        #: set while a strong load or store runs
+        self.strength: Strength | None = None
+        #: instructions that load what a polling loop waits for: the value that ends the loop is the same in every schedule
+        self.polled: set[int] = set()
+        self._tracked = [not t.read_only for t in self.tensors]
+
+    def begin_batch(self, slots: int) -> None:
+        """Fresh shared and local memory for a batch of CTAs."""
+        self.shared = Cells(self.formats, slots, self.shared_bytes)
+        self.local = Cells(self.formats, slots * self.block_threads, self.local_bytes)
+
+    def _order_access(
+        self, write: bool, space: Space, g: Group, address: "int | np.ndarray", nbytes: int, instruction: int, values: np.ndarray | None
+    ) -> None:
+        start = perf_counter()
+        if self.strength is not None:
+            self._order_strong(write, space, g, address, nbytes, instruction, self.strength)
+        elif write:
+            self.order.write(space, instruction, g.threads, address, nbytes, values)
+        else:
+            self.order.read(space, instruction, g.threads, address, nbytes)
+        self.order_seconds += perf_counter() - start
+
+    def _order_strong(
+        self, write: bool, space: Space, g: Group, address: "int | np.ndarray", nbytes: int, instruction: int, how: Strength
+    ) -> None:
+        if how.wanted and instruction not in self.polled:
+            self.log.schedule_dependent(f"ld.{how.sem} returns a value that depends on the schedule", instruction)
+        column = np.full(g.n, address, np.int64) if isinstance(address, int) else address.astype(np.int64)
+        kind = AtomicKind.STORE if write else AtomicKind.LOAD
+        observation = Observation.DECIDES if how.decides else Observation.IGNORED
+        self.order.atomic(space, instruction, g.threads, column, nbytes, Scope(how.scope), MemoryOrder(how.sem), kind, observation)
+
+    def _window(self, g: Group, space: str) -> tuple[Cells, "int | np.ndarray", int]:
+        """Cells of a space, the window number of each lane, and the window's size in bytes."""
+        if space == "shared":
+            return self.shared, g.slots, self.shared_bytes
+        if space == "local":
+            return self.local, g.threads, self.local_bytes
+        raise UnsupportedError(f"state space {space}", feature=space)
+
+    def _check_window(
+        self, g: Group, space: str, address: "int | np.ndarray", nbytes: int, size: int, instruction: int, role: str
+    ) -> np.ndarray | None:
+        """Record out-of-bounds and misaligned lanes; None if all lanes are good, else the good positions."""
+        if isinstance(address, int):
+            if 0 <= address <= size - nbytes and address % nbytes == 0:
+                return None
+            columns = np.full(g.n, address, np.int64)
+        else:
+            if int(address.max()) <= size - nbytes and not (nbytes > 1 and int(np.bitwise_or.reduce(address)) & (nbytes - 1)):
+                return None
+            columns = address.astype(np.int64)
+        outside = (columns < 0) | (columns > size - nbytes)
+        if outside.any():
+            where = np.flatnonzero(outside)
+            at = int(columns[where[0]])
+            self.log.add(
+                "out of bounds", f"{role} of {nbytes} bytes at {space}+0x{at & 0xFFFFFFFF:x}, but the window has {size} bytes",
+                g, where, instruction, role=role, space=space, offset=at, width=nbytes,
+            )  # fmt: skip
+        crooked = ~outside & (columns % nbytes != 0)
+        if crooked.any():
+            where = np.flatnonzero(crooked)
+            at = int(columns[where[0]])
+            self.log.add(
+                "misaligned", f"{role} of {nbytes} bytes at {space}+0x{at:x} is not aligned to {nbytes}",
+                g, where, instruction, role=role, space=space, offset=at, width=nbytes,
+            )  # fmt: skip
+        return np.flatnonzero(~outside & ~crooked)
+
+    def _check_initialised(
+        self, g: Group, space: str, columns: list[Column], address: "int | np.ndarray", nbytes: int, instruction: int
+    ) -> None:
+        for _, tags in columns:
+            if isinstance(tags, int):
+                fresh = np.arange(g.n) if tags == UNINITIALISED else None
+            else:
+                fresh = np.flatnonzero(tags == UNINITIALISED) if int(tags.min()) == UNINITIALISED else None
+            if fresh is not None and fresh.size:
+                at = address if isinstance(address, int) else int(address[fresh[0]])
+                self.log.add(
+                    "uninitialised", f"{space} memory at {space}+0x{at:x} is read before anything was stored there",
+                    g, fresh, instruction, role="load", space=space, offset=at, width=nbytes,
+                )  # fmt: skip
+                return
+
+    def _resolve(self, address: "int | np.ndarray") -> "int | np.ndarray":
+        """The number of the buffer that each address would belong to (the last one starting at or before it)."""
+        if isinstance(address, int):
+            return int(np.searchsorted(self._starts, np.uint64(address), "right")) - 1
+        low = int(np.searchsorted(self._starts, np.uint64(address.min()), "right")) - 1
+        high = int(np.searchsorted(self._starts, np.uint64(address.max()), "right")) - 1
+        if low == high:
+            return low
+        return np.searchsorted(self._starts, address.astype(np.uint64), "right") - 1
+
+    def _check_tensor(
+        self, g: Group, number: int, address: "int | np.ndarray", nbytes: int, instruction: int, role: str
+    ) -> np.ndarray | None:
+        """Bounds and alignment in one buffer: None if all lanes are good, else the good positions."""
+        if number < 0:
+            self._report_outside(g, np.arange(g.n), address, nbytes, instruction, role)
+            return np.zeros(0, np.int64)
+        buffer = self.bound.buffers[number]
+        last = buffer.address + buffer.bytes - nbytes
+        if isinstance(address, int):
+            if address <= last and address % nbytes == 0:
+                return None
+            columns = np.full(g.n, address, np.int64)
+        else:
+            if int(address.max()) <= last and not (nbytes > 1 and int(np.bitwise_or.reduce(address)) & (nbytes - 1)):
+                return None
+            columns = address.astype(np.int64)
+        outside = columns > last
+        if outside.any():
+            self._report_outside(g, np.flatnonzero(outside), columns, nbytes, instruction, role)
+        crooked = ~outside & (columns % nbytes != 0)
+        if crooked.any():
+            where = np.flatnonzero(crooked)
+            offset = int(columns[where[0]]) - buffer.address
+            self.log.add(
+                "misaligned", f"{role} of {nbytes} bytes at byte {offset} of {buffer.arg.name} is not aligned to {nbytes}",
+                g, where, instruction, role=role, space="global", tensor=buffer.arg.name, offset=offset, width=nbytes,
+            )  # fmt: skip
+        return np.flatnonzero(~outside & ~crooked)
+
+    def _report_outside(self, g: Group, lanes: np.ndarray, address: "int | np.ndarray", nbytes: int, instruction: int, role: str) -> None:
+        at = address if isinstance(address, int) else int(address[lanes[0]])
+        buffer = self.bound.nearest(at)
+        if buffer is None:
+            self.log.add(
+                "out of bounds", f"{role} at address 0x{at:x}: the launch has no tensors", g, lanes, instruction, role=role, space="global"
+            )
+            return
+        offset = at - buffer.address
+        element = offset // buffer.arg.element_bytes
+        if 0 <= at < 1 << 20:
+            message = f"{role} of {nbytes} bytes through a null pointer (address 0x{at:x})"
+        elif offset < 0:
+            message = f"{role} of {nbytes} bytes {-offset} bytes before the start of {buffer.arg.name}"
+        else:
+            beyond = offset + nbytes - buffer.bytes
+            message = (
+                f"{role} of {nbytes} bytes at element {element} of {buffer.arg.name}{list(buffer.arg.shape)}: "
+                f"{beyond} bytes past its end ({buffer.arg.storage} elements)"
+            )
+        self.log.add(
+            "out of bounds", message, g, lanes, instruction, role=role, space="global", tensor=buffer.arg.name,
+            index=(element,), offset=offset, width=nbytes,
+        )  # fmt: skip
