@@ -129,6 +129,10 @@ class Environment(Protocol):
 
     def finding(self, kind: str, message: str, g: Group, lanes: np.ndarray, instruction: int) -> None: ...
 
+    def schedule_dependent(self, reason: str, instruction: int) -> None: ...
+
+    def lanes_gone(self) -> np.ndarray: ...
+
 
 class Decode:
     """One instruction while its spec looks at it: modifiers by slot, operands as register-file indices."""

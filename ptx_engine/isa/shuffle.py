@@ -1,7 +1,7 @@
 """Warp-level exchange: shfl.sync, bar.warp.sync, activemask, elect.
 
-Lanes exchange register values; shfl gives no memory order. A lane that reads from an inactive lane gets an undefined
-value (a finding if it is used on a live output). A mask that names lanes which are not there is a finding.
+Lanes exchange register values; shfl gives no memory order. A lane that reads from an inactive lane or one outside its mask gets an
+undefined value. Lanes wait until all of their mask have come (``LanesMissing``: the machine lets the others run first).
 Source: PTX ISA 9.1, "shfl.sync", "bar.warp.sync", "activemask".
 """
 
@@ -14,6 +14,7 @@ from ptx_engine.isa.decode import Decode, Environment, Step
 from ptx_engine.isa.group import WARP, Group
 from ptx_engine.isa.registry import instruction
 from ptx_engine.isa.values import Sym, Value, choose, take, uninitialised
+from ptx_engine.isa.warp import LanesMissing, absent_lanes, lane_bits
 
 _S = "PTX ISA 9.1, Data Movement and Conversion Instructions: shfl.sync"
 
@@ -29,22 +30,25 @@ def uniform(value: Value, what: str) -> int:
     raise NotStructuredError(f"{what} differs between threads", feature=what)
 
 
-def check_membership(env: Environment, g: Group, mask: Value, pc: int, what: str) -> None:
-    """Every executing lane must be in the mask, and every lane of the mask must be there (the ISA: else undefined behaviour)."""
+def check_membership(env: Environment, g: Group, mask: Value, pc: int, what: str, *, joint: bool = False) -> np.ndarray | None:
+    """Wait for the lanes of the mask: raises LanesMissing while some of them have neither come nor exited.
+
+    An executing lane that is not in its mask is a finding (the ISA: undefined behaviour). Each lane's mask; None where it is all of a
+    complete warp. ``joint``: the others may be at any instruction of the kind.
+    """
     if isinstance(mask, Sym) or mask is None:
         raise NotStructuredError(f"{what}: symbolic member mask", feature=what)
     if isinstance(mask, int) and mask == 0xFFFFFFFF and g.whole_warps:
-        return
+        return None
     lane, warp = g.lane_and_warp()
     members = np.broadcast_to(np.asarray(mask, np.uint32), lane.shape)
-    outside = (members >> lane.astype(np.uint32)) & np.uint32(1) == 0
+    absent = absent_lanes(lane, warp, members, env.lanes_gone())
+    if absent.any():
+        raise LanesMissing(what, g.threads, members, absent, joint)
+    outside = members & lane_bits(lane) == 0
     if outside.any():
         env.finding("barrier misuse", f"{what}: an executing lane is not in the member mask", g, np.flatnonzero(outside), pc)
-    present = np.zeros(int(warp.max()) + 1, np.uint32)
-    np.bitwise_or.at(present, warp, np.uint32(1) << lane.astype(np.uint32))
-    absent = (members & ~present[warp]) != 0
-    if absent.any():
-        env.finding("barrier misuse", f"{what}: the member mask names lanes that do not arrive", g, np.flatnonzero(absent), pc)
+    return members
 
 
 def source_lanes(mode: str, lane: np.ndarray, b: np.ndarray, c: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -83,8 +87,8 @@ def shfl(d: Decode) -> Step:
             raise uninitialised("source of shfl")
         if isinstance(offset, Sym) or isinstance(limits, Sym):
             raise NotStructuredError("shfl with a symbolic lane or clamp", feature="shfl")
-        check_membership(env, g, R[mask], pc, "shfl.sync")
-        if g.whole_warps and isinstance(offset, int) and isinstance(limits, int):
+        members = check_membership(env, g, R[mask], pc, "shfl.sync")
+        if members is None and isinstance(offset, int) and isinstance(limits, int):
             key = (offset, limits)
             if key not in cache:
                 lanes = np.arange(WARP, dtype=np.int64)
@@ -94,18 +98,21 @@ def shfl(d: Decode) -> Step:
             if p is not None:
                 R[p] = bool(valid.all()) if valid.all() == valid.any() else np.tile(valid, g.n // WARP)
             return
-        _general(g, dst, p, value, offset, limits)
+        _general(g, members, value, offset, limits)
 
-    def _general(g: Group, dst: int, p: int | None, value: Value, offset: Value, limits: Value) -> None:
+    def _general(g: Group, members: np.ndarray | None, value: Value, offset: Value, limits: Value) -> None:
         lane, warp = g.lane_and_warp()
         source, valid = source_lanes(mode, lane.astype(np.int64), *(np.broadcast_to(np.asarray(v), lane.shape) for v in (offset, limits)))
         table = np.full((int(warp.max()) + 1, WARP), -1, np.int64)
         table[warp, lane] = np.arange(g.n)
         where = table[warp, source]
         missing = where < 0
+        if members is not None:
+            missing |= members & lane_bits(source) == 0
         moved = take(value, np.where(missing, np.arange(g.n), where))
         if missing.any():
-            env.finding("undefined value", "shfl.sync reads from a lane that does not take part", g, np.flatnonzero(missing), pc)
+            said = "shfl.sync reads from a lane that is not there or not in the member mask"
+            env.finding("undefined value", said, g, np.flatnonzero(missing), pc)
             moved = choose(arena, ~missing, moved, None, 32)
         g.R[dst] = moved
         if p is not None:
@@ -125,29 +132,36 @@ def _permute_warps(value: Value, source: np.ndarray) -> Value:
 
 @instruction("bar", "warp sync", source="PTX ISA 9.1, Parallel Synchronization and Communication Instructions: bar.warp.sync")
 def bar_warp_sync(d: Decode) -> Step:
-    """Groups meet at the lowest pc, so the lanes of the mask have arrived when they can; a mask that waits for others is a finding."""
+    """A barrier of the lanes of each mask: lanes of one warp with different masks do not meet."""
     d.expect(1)
     mask, env, pc, order = d.src(0, 32), d.env, d.pc, d.env.order
 
     def step(g: Group) -> None:
-        check_membership(env, g, g.R[mask], pc, "bar.warp.sync")
-        order.warp_barrier(pc, g.threads)
+        members = check_membership(env, g, g.R[mask], pc, "bar.warp.sync", joint=True)
+        if members is None:
+            order.warp_barrier(pc, g.threads)
+            return
+        for one in np.unique(members):
+            order.warp_barrier(pc, g.threads[members == one])
 
     return step
 
 
 @instruction("activemask", "type=b32", source="PTX ISA 9.1, activemask")
 def activemask(d: Decode) -> Step:
+    """Which lanes happen to run together: the ISA promises nothing about it, so that nothing is proved by what comes of it."""
     d.expect(1)
-    dst = d.dst()
+    dst, env, pc = d.dst(), d.env, d.pc
 
     def step(g: Group) -> None:
+        if env.is_read(dst):
+            env.schedule_dependent("activemask returns a value that depends on the schedule", pc)
         if g.whole_warps:
             g.R[dst] = 0xFFFFFFFF
             return
         lane, warp = g.lane_and_warp()
         present = np.zeros(int(warp.max()) + 1, np.uint32)
-        np.bitwise_or.at(present, warp, np.uint32(1) << lane.astype(np.uint32))
+        np.bitwise_or.at(present, warp, lane_bits(lane))
         g.R[dst] = present[warp]
 
     return step

@@ -4,9 +4,53 @@ from __future__ import annotations
 
 import numpy as np
 
-from ptx_engine.errors import NotStructuredError
+from ptx_engine.errors import NotStructuredError, UnsupportedError
 from ptx_engine.isa.group import WARP, Group
 from ptx_engine.isa.values import Sym, Value, uninitialised
+
+
+class LanesMissing(Exception):
+    """Raised by an instruction, before it has done anything, for lanes of its member mask that have not come yet.
+
+    ``threads`` execute it, ``members`` are their masks, ``absent`` (0 for a lane that may go on) the lanes each waits for;
+    ``joint``: the others may be at any instruction of the kind (``bar.warp.sync``).
+    """
+
+    def __init__(self, what: str, threads: np.ndarray, members: np.ndarray, absent: np.ndarray, joint: bool) -> None:
+        super().__init__(what)
+        self.what = what
+        self.threads = threads
+        self.members = members
+        self.absent = absent
+        self.joint = joint
+
+
+def lane_bits(lane: np.ndarray) -> np.ndarray:
+    """Each lane's bit of a member mask."""
+    return np.uint32(1) << lane.astype(np.uint32)
+
+
+def absent_lanes(lane: np.ndarray, warp: np.ndarray, members: np.ndarray, gone: np.ndarray) -> np.ndarray:
+    """For each lane those of its member mask that are neither among the lanes here with the same mask nor ``gone`` (by warp)."""
+    absent = np.zeros(len(lane), np.uint32)
+    for mask in np.unique(members):
+        alike = members == mask
+        present = gone.copy()
+        np.bitwise_or.at(present, warp[alike], lane_bits(lane[alike]))
+        absent[alike] = mask & ~present[warp[alike]]
+    return absent
+
+
+def lane_names(mask: int) -> str:
+    """ "lane 3", "lanes 0-15, 20" of a mask."""
+    lanes = [i for i in range(WARP) if mask >> i & 1]
+    runs: list[list[int]] = []
+    for i in lanes:
+        if runs and runs[-1][-1] == i - 1:
+            runs[-1].append(i)
+        else:
+            runs.append([i])
+    return f"lane{'s' * (len(lanes) != 1)} " + ", ".join(f"{r[0]}-{r[-1]}" if len(r) > 1 else str(r[0]) for r in runs)
 
 
 class Lanes:
@@ -58,6 +102,8 @@ def members(lanes: Lanes, mask: Value) -> np.ndarray:
     column = np.broadcast_to(np.asarray(mask, np.uint32), (lanes.n,))
     table = lanes.table(column, 0)
     word = table.max(axis=1)
+    if bool((lanes.present & (table != word[:, None])).any()):
+        raise UnsupportedError("lanes of one warp give different member masks to one instruction", feature="different member masks")
     named: np.ndarray = ((word[:, None] >> np.arange(WARP, dtype=np.uint32)) & np.uint32(1)).astype(bool)
     return named & lanes.present
 

@@ -17,7 +17,7 @@ from ptx_engine.syntax.ast import Instruction, Reg
 STORES = frozenset({"st", "red", "atom", "cp"})
 LOADS = frozenset({"ld"})
 #: instructions that hand values from lane to lane of a warp
-EXCHANGES = frozenset({"shfl", "vote", "match", "redux", "elect", "mma", "ldmatrix"})
+EXCHANGES = frozenset({"shfl", "vote", "match", "redux", "elect", "mma", "ldmatrix", "movmatrix"})
 #: of those, the ones whose last operand is the member mask
 MASKED = frozenset({"shfl", "vote", "match", "redux", "elect"})
 ARITHMETIC = frozenset({

@@ -15,6 +15,7 @@ from ptx_engine.launch import DTYPES, BoundLaunch, NullArg, ScalarArg
 from ptx_engine.machine.findings_log import FindingLog
 from ptx_engine.machine.memory import Memory
 from ptx_engine.machine.order_port import OrderPort, SpecEvents
+from ptx_engine.machine.warp_syncs import WarpSyncs
 from ptx_engine.syntax.ast import FlatFunction, Module
 from ptx_engine.terms import Arena
 
@@ -40,6 +41,7 @@ class MachineEnvironment:
         self.widths: list[int] = [TYPE_BITS.get(t, 32) for t in flat.registers.values()]
         self._immediates: dict[tuple[type, int], int] = {}
         self.specials: dict[str, int] = {}
+        self.warp_syncs = WarpSyncs(0, bound.launch.threads)
         self.read_slots: set[int] = set()
         self.control_slots: set[int] = set()
         self._carry: int | None = None
@@ -119,6 +121,14 @@ class MachineEnvironment:
 
     def finding(self, kind: str, message: str, g: Group, lanes: np.ndarray, instruction: int) -> None:
         self.log.add(kind, message, g, lanes, instruction)
+
+    def schedule_dependent(self, reason: str, instruction: int) -> None:
+        """Note that a value differs between schedules that are free of races."""
+        self.log.schedule_dependent(reason, instruction)
+
+    def lanes_gone(self) -> np.ndarray:
+        """The lanes that do not run any more, as a mask for each warp of the batch (numbered as ``Group.lane_and_warp`` does)."""
+        return self.warp_syncs.gone()
 
     def new_group(self, ctas: np.ndarray) -> Group:
         """All threads of a batch of CTAs (linear numbers) at pc 0, with special registers set."""

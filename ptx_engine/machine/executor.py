@@ -20,9 +20,11 @@ from ptx_engine.isa.algebra import Algebra
 from ptx_engine.isa.algebra_symbolic import SymbolicAlgebra
 from ptx_engine.isa.group import Group
 from ptx_engine.isa.values import UNINITIALISED_REGISTER, Value, join
+from ptx_engine.isa.warp import LanesMissing
 from ptx_engine.launch import BoundLaunch, Footprint, Role
 from ptx_engine.machine.barriers import Barriers, Completed, Waiting
 from ptx_engine.machine.data_flow import DataFlow
+from ptx_engine.machine.deadlocks import Deadlocks, Stuck, stuck_at_barriers, stuck_at_warp_syncs
 from ptx_engine.machine.environment import MachineEnvironment, local_layout, shared_layout
 from ptx_engine.machine.findings_log import FindingLog
 from ptx_engine.machine.memory import Memory
@@ -33,6 +35,7 @@ from ptx_engine.machine.preparation import calls_inlined, check_block, choose_en
 from ptx_engine.machine.program import Block, Program, PtxOrigin, Terminator, located
 from ptx_engine.machine.same_value import same_value_keys
 from ptx_engine.machine.variables import with_variables
+from ptx_engine.machine.warp_syncs import Standing, WarpSyncs
 from ptx_engine.order.checker import OrderChecker
 from ptx_engine.order.records import Reach
 from ptx_engine.syntax.ast import FlatFunction, Module
@@ -129,7 +132,7 @@ class Machine:
         self.data_flow = DataFlow(flat.instructions, self.program.uses, self.env.register)
         self.executed = 0
         self.deadline = time.perf_counter() + budget.seconds
-        self.stopped = False
+        self.deadlocks = Deadlocks(launch)
 
     def _reach(self, instruction: int) -> Reach:
         return self.data_flow.reach(instruction)
@@ -168,6 +171,7 @@ class Machine:
         self.memory.begin_batch(len(ctas))
         self.order.begin_batch(ctas)
         self.barriers = Barriers(len(ctas), self.block_threads)
+        self.warp_syncs = self.env.warp_syncs = WarpSyncs(len(ctas), self.block_threads)
         self.ready: dict[int, list[Group]] = {}
         self.heap: list[int] = []
         self.polling: list[Polling] = []
@@ -178,7 +182,7 @@ class Machine:
                 pc = heapq.heappop(self.heap)
                 groups = self.ready.pop(pc)
                 self._run(self._merge(groups, pc))
-            if not self._release() and not self._wake():
+            if not self._meet() and not self._release() and not self._wake():
                 break
         self._check_deadlock()
         self.order.end_batch()
@@ -221,6 +225,9 @@ class Machine:
             for origin, step in block.steps:
                 arena.origin = origin
                 step(g)
+        except LanesMissing as missing:
+            self._wait_for_lanes(g, block, arena.origin.instruction, missing)  # type: ignore[attr-defined]
+            return
         except PtxError as error:
             where: PtxOrigin = arena.origin  # type: ignore[assignment]
             self._note(error, g, where.instruction)
@@ -238,6 +245,21 @@ class Machine:
         except PtxError as error:
             self._note(error, g, end.pc)
             raise located(error, self.program.flat.instructions[end.pc], origin) from None
+
+    def _wait_for_lanes(self, g: Group, block: Block, pc: int, missing: LanesMissing) -> None:
+        """Lanes that do not execute the instruction pass it, those whose masks are complete execute it, the others wait."""
+        self.executed -= (block.size - (pc - block.start)) * g.n
+        live = set(self.program.enter(pc))
+        arrived = np.searchsorted(g.threads, missing.threads)
+        passing = np.setdiff1d(np.arange(g.n), arrived)
+        if len(passing):
+            self._push(self._subset(g, passing, set(self.program.enter(pc + 1))), pc + 1)
+        ready = missing.absent == 0
+        if ready.any():
+            self._push(self._subset(g, arrived[ready], live), pc)
+        self.warp_syncs.waiting.append(
+            Standing(self._subset(g, arrived[~ready], live), pc, missing.what, missing.members[~ready], missing.joint)
+        )
 
     def _note(self, error: PtxError, g: Group, instruction: int) -> None:
         """A register that is read before it is written stops the run, and is a fault of the program all the same."""
@@ -317,6 +339,7 @@ class Machine:
 
     def _exit(self, g: Group) -> None:
         self.barriers.exited(g.threads)
+        self.warp_syncs.exited(g.threads)
         self.order.exit(g.threads)
 
     # --- barriers -------------------------------------------------------------------------------
@@ -349,6 +372,16 @@ class Machine:
         from ptx_engine.isa.shuffle import uniform
 
         return uniform(value, what)
+
+    def _meet(self) -> bool:
+        """Let lanes go on that have met the others of their warp; False if none have."""
+        met = self.warp_syncs.meet()
+        for pc, threads in met.barriers:
+            self.order.warp_barrier(pc, threads)
+        for group, pc in met.groups:
+            self.program.enter(pc)
+            self._push(group, pc)
+        return bool(met.groups)
 
     def _release(self) -> bool:
         """Let completed barriers go on; False if none completes."""
@@ -401,28 +434,15 @@ class Machine:
         waiting.group.R[op.destination] = (bool(first) if op.reduce != "popc" else int(first)) if same else column
 
     def _check_deadlock(self) -> None:
-        """Groups still waiting when nothing can run: a deadlock, with who waits where and for how many."""
-        for p in self.polling:
-            if len(self.log.ctas) < self.bound.launch.cta_count:
-                raise BudgetError("a loop waits for a store of a CTA that does not run together with it", hint="launch fewer CTAs")
-            self.log.add(
-                "deadlock", "a loop waits for a value that no thread stores", p.group, np.arange(p.group.n), p.pc, role="poll",
-                missing="a store that ends the loop",
-            )  # fmt: skip
-            self.stopped = True
-        for w in self.barriers.waiting:
-            if w.op.kind == "arrive":
-                continue
-            slot = int(w.group.threads[0]) // self.block_threads
-            here = sum(
-                int(np.count_nonzero(v.group.threads // self.block_threads == slot)) for v in self.barriers.waiting if v.number == w.number
-            )
-            expected = w.count if w.count is not None else int(self.barriers.live[slot])
-            self.log.add(
-                "deadlock", f"barrier {w.number} never completes: {here} of {expected} threads arrive", w.group, np.arange(w.group.n), w.pc,
-                role="barrier", missing=f"{expected - here} threads of the CTA never reach this barrier",
-            )  # fmt: skip
-            self.stopped = True
+        """Groups still waiting when nothing can run: a deadlock. Raises UnsupportedError and BudgetError where others could come yet."""
+        parted = self.warp_syncs.parted(lambda pc: self.program.flat.instructions[pc].mnemonic)
+        if parted is not None:
+            error = UnsupportedError(f"lanes of a warp meet at different {parted.what} instructions", feature=f"parted {parted.what}")
+            raise located(error, self.program.flat.instructions[parted.pc], self.origins[parted.pc])
+        if self.polling and len(self.log.ctas) < self.bound.launch.cta_count:
+            raise BudgetError("a loop waits for a store of a CTA that does not run together with it", hint="launch fewer CTAs")
+        polls = [Stuck(p.group.threads, p.pc, "a loop that polls memory", lambda _: "a value that no thread stores") for p in self.polling]
+        self.deadlocks.add(self.log.ctas, [*stuck_at_barriers(self.barriers), *stuck_at_warp_syncs(self.warp_syncs), *polls])
 
     # --- the end --------------------------------------------------------------------------------
 
@@ -445,7 +465,7 @@ class Machine:
 
     def findings(self) -> list[Finding]:
         """All findings so far, with the PTX and user lines filled in."""
-        return [self._placed(f) for f in (*self.log.findings(), *self.order.finish())]
+        return [self._placed(f) for f in (*self.log.findings(), *self.deadlocks.findings(), *self.order.finish())]
 
     def _placed(self, finding: Finding) -> Finding:
         return replace(finding, sites=tuple(self._place(site) for site in finding.sites))

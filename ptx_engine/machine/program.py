@@ -107,6 +107,27 @@ class Program:
         slots = {s for end in ends for s in (end.predicate, end.index) if s is not None} | self._guards
         return slots | {s for op in barriers for s in (op.number, op.count, op.operand) if s is not None}
 
+    def enter(self, pc: int) -> tuple[int, ...]:
+        """What is live at an instruction, which becomes the start of a block of its own if it is not one yet."""
+        if pc >= len(self.flat.instructions):
+            return ()
+        if pc not in self.blocks:
+            self.blocks[pc] = self._rest(self.blocks[max(start for start in self.blocks if start < pc)], pc)
+        return self.blocks[pc].live
+
+    def _rest(self, block: Block, pc: int) -> Block:
+        """A block from ``pc`` on, which lies in it; its steps are one per instruction."""
+        done = pc - block.start
+        rest = Block(pc, block.steps[done:], block.end, block.size - done)
+        for at in range(pc, block.start + block.size):
+            row = self.uses[at]
+            guard = set() if row.predicate is None else {row.predicate, *row.writes}
+            rest.uses |= (row.reads | guard) - rest.defines
+            rest.defines |= row.writes if row.predicate is None else set()
+        out = {r for target in block.end.targets if target in self.blocks for r in self.blocks[target].live}
+        rest.live = tuple(sorted(rest.uses | (out - rest.defines)))
+        return rest
+
     def _target(self, instruction: Instruction, name: str) -> int:
         try:
             return self.flat.labels[name]

@@ -1,0 +1,91 @@
+"""Deadlocks as findings: one for each set of instructions at which a CTA's threads wait, with who waits for whom in one CTA."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ptx_engine.findings import Finding
+from ptx_engine.isa.warp import lane_names
+from ptx_engine.launch import Launch
+from ptx_engine.machine.barriers import Barriers, Waiting
+from ptx_engine.machine.warp_syncs import Standing, WarpSyncs
+from ptx_engine.order.deadlock import Blocked, deadlock_finding
+
+
+@dataclass(frozen=True)
+class Stuck:
+    """Threads (batch numbers) that wait at an instruction; ``waits_for`` says for whom, given a CTA slot of theirs."""
+
+    threads: np.ndarray
+    instruction: int
+    at: str
+    waits_for: Callable[[int], str]
+
+
+class Deadlocks:
+    """The deadlocks of a launch."""
+
+    def __init__(self, launch: Launch) -> None:
+        self._launch = launch
+        self._found: dict[tuple[int, ...], Finding] = {}
+
+    def add(self, ctas: np.ndarray, stuck: Sequence[Stuck]) -> None:
+        """Record the groups that wait at the end of a batch of CTAs (linear numbers)."""
+        slots = [np.unique(s.threads // self._launch.threads) for s in stuck]
+        for slot in np.unique(np.concatenate(slots)).tolist() if stuck else []:
+            here = [s for s, of in zip(stuck, slots) if slot in of]
+            key = tuple(sorted({s.instruction for s in here}))
+            known = self._found.get(key)
+            if known is None:
+                finding = deadlock_finding(self._launch, [self._blocked(s, slot, int(ctas[slot])) for s in here])
+                self._found[key] = replace(finding, count=1)
+            else:
+                self._found[key] = replace(known, count=known.count + 1)
+
+    def _blocked(self, stuck: Stuck, slot: int, cta: int) -> Blocked:
+        tids = stuck.threads[stuck.threads // self._launch.threads == slot] % self._launch.threads
+        return Blocked(cta, int(tids[0]), len(tids), stuck.instruction, stuck.at, stuck.waits_for(slot))
+
+    def findings(self) -> list[Finding]:
+        """One per set of instructions; ``count`` is the number of CTAs."""
+        return [self._found[key] for key in sorted(self._found)]
+
+
+def stuck_at_barriers(barriers: Barriers) -> Iterator[Stuck]:
+    """Who waits at CTA barriers."""
+    for w in barriers.waiting:
+        if w.op.kind != "arrive":
+            count = "" if w.count is None else f", count {w.count}"
+            yield Stuck(w.group.threads, w.pc, f"bar.{w.op.kind} {w.number}{count}", _arrivals(barriers, w))
+
+
+def _arrivals(barriers: Barriers, waiting: Waiting) -> Callable[[int], str]:
+    def text(slot: int) -> str:
+        same = [v.group.threads // barriers.block_threads for v in barriers.waiting if v.number == waiting.number]
+        arrived = sum(int(np.count_nonzero(of == slot)) for of in same)
+        expected = waiting.count if waiting.count is not None else int(barriers.live[slot])
+        if arrived > expected:
+            return f"{arrived} threads have arrived, more than the {expected} that it counts"
+        return f"{arrived} of {expected} threads have arrived, the others never do"
+
+    return text
+
+
+def stuck_at_warp_syncs(syncs: WarpSyncs) -> Iterator[Stuck]:
+    """Who waits for lanes of the same warp."""
+    for s in syncs.waiting:
+        masks = np.unique(s.members)
+        mask = f"mask 0x{int(masks[0]):08x}" if len(masks) == 1 else "different masks"
+        yield Stuck(s.group.threads, s.pc, f"{s.what} with {mask}", _missing_lanes(s, syncs))
+
+
+def _missing_lanes(s: Standing, syncs: WarpSyncs) -> Callable[[int], str]:
+    def text(slot: int) -> str:
+        first = int(np.flatnonzero(s.group.threads // syncs.block_threads == slot)[0])
+        missing = syncs.missing(s)[first]
+        return f"{lane_names(missing)} of the warp, named by the mask, never {'come to a' if s.joint else 'execute this'} {s.what}"
+
+    return text

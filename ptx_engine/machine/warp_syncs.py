@@ -1,0 +1,121 @@
+"""Lanes that wait for others of their warp: ``.sync`` instructions with a member mask act as barriers of a warp's lanes.
+
+A lane goes on when every lane of its mask has come with the same mask, or has exited: to any ``bar.warp.sync``, or to the very same
+instruction where values are exchanged. Source: PTX ISA 9.1, "bar.warp.sync", "shfl.sync" ("non-exited threads corresponding to
+membermask have executed shfl.sync with the same qualifiers and same membermask value").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ptx_engine.isa.group import WARP, Group
+from ptx_engine.isa.warp import absent_lanes, lane_bits
+
+#: instead of an instruction number: all ``bar.warp.sync`` are one meeting place
+ANY_PLACE = -1
+
+
+@dataclass
+class Standing:
+    """A group that has come to instruction ``pc``; ``members`` is each lane's mask, ``joint`` whether any ``bar.warp.sync`` will do."""
+
+    group: Group
+    pc: int
+    what: str
+    members: np.ndarray
+    joint: bool
+
+    @property
+    def place(self) -> int:
+        return ANY_PLACE if self.joint else self.pc
+
+
+@dataclass
+class Met:
+    """Groups that go on, each at an instruction; and for ``bar.warp.sync`` the threads that have met, one array per mask."""
+
+    groups: list[tuple[Group, int]] = field(default_factory=list)
+    barriers: list[tuple[int, np.ndarray]] = field(default_factory=list)
+
+
+class WarpSyncs:
+    """The waiting lanes of a batch of CTAs."""
+
+    def __init__(self, slots: int, block_threads: int) -> None:
+        self.block_threads = block_threads
+        self.waiting: list[Standing] = []
+        self._exited: list[np.ndarray] = []
+        per_cta = -(-block_threads // WARP)
+        last = block_threads % WARP or WARP
+        never = np.zeros((slots, per_cta), np.uint32)
+        never[:, -1] = np.uint32(0xFFFFFFFF & ~((1 << last) - 1))  # lanes that the last warp does not have
+        self._gone = never.ravel()
+
+    def exited(self, threads: np.ndarray) -> None:
+        """Threads have exited: nobody waits for them."""
+        self._exited.append(threads)
+
+    def gone(self) -> np.ndarray:
+        """The lanes of each warp (numbered as ``Group.lane_and_warp`` does) that do not run any more."""
+        for threads in self._exited:
+            slot, tid = np.divmod(threads, self.block_threads)
+            warp = slot * (-(-self.block_threads // WARP)) + tid // WARP
+            np.bitwise_or.at(self._gone, warp, lane_bits(tid % WARP))
+        self._exited.clear()
+        return self._gone
+
+    def meet(self) -> Met:
+        """Take out the lanes that have met; ``bar.warp.sync`` is behind them, an exchange is still to be executed, by all together."""
+        met = Met()
+        for place in sorted({s.place for s in self.waiting}):
+            entries = [s for s in self.waiting if s.place == place]
+            self._meet_at(entries, _absent(entries, self.gone()), met)
+        return met
+
+    def _meet_at(self, entries: list[Standing], absent: np.ndarray, met: Met) -> None:
+        if (absent != 0).all():
+            return
+        start = 0
+        for entry in entries:
+            ready = absent[start : start + entry.group.n] == 0
+            start += entry.group.n
+            if not ready.any():
+                continue
+            self.waiting.remove(entry)
+            if not ready.all():
+                self.waiting.append(_part(entry, ~ready))
+                entry = _part(entry, ready)
+            met.groups.append((entry.group, entry.pc + entry.joint))
+        if entries[0].joint:
+            threads = np.concatenate([e.group.threads for e in entries])[absent == 0]
+            members = np.concatenate([e.members for e in entries])[absent == 0]
+            met.barriers += [(entries[0].pc, np.sort(threads[members == mask])) for mask in np.unique(members)]
+
+    def missing(self, standing: Standing) -> np.ndarray:
+        """For each lane of a waiting group, the lanes that it waits for."""
+        alike = [standing, *(s for s in self.waiting if s is not standing and s.place == standing.place)]
+        return _absent(alike, self.gone())[: standing.group.n]
+
+    def parted(self, mnemonic: Callable[[int], str]) -> Standing | None:
+        """A group whose lanes would be complete if the same instruction elsewhere in the program counted, as the ISA has it."""
+        for first in self.waiting:
+            alike = [s for s in self.waiting if not s.joint and mnemonic(s.pc) == mnemonic(first.pc)]
+            if not first.joint and len({s.pc for s in alike}) > 1 and (_absent(alike, self.gone()) == 0).any():
+                return first
+        return None
+
+
+def _part(entry: Standing, chosen: np.ndarray) -> Standing:
+    where = np.flatnonzero(chosen)
+    return Standing(entry.group.subset(where, range(len(entry.group.R))), entry.pc, entry.what, entry.members[where], entry.joint)
+
+
+def _absent(entries: list[Standing], gone: np.ndarray) -> np.ndarray:
+    """For all lanes of the entries, one after another, who of their masks is missing."""
+    places = [e.group.lane_and_warp() for e in entries]
+    lane, warp = (np.concatenate([place[i] for place in places]) for i in (0, 1))
+    return absent_lanes(lane, warp, np.concatenate([e.members for e in entries]), gone)
