@@ -1,7 +1,7 @@
 # Every target uses the Python of the environment it is run in: make check PYTHON=.venv/bin/python
 PYTHON ?= python3
 
-.PHONY: check lint types test nightly compat schema
+.PHONY: check lint types test nightly compat schema instructions
 
 check: lint types test
 
@@ -30,3 +30,6 @@ compat:
 
 schema:
 	$(PYTHON) -m volta_pass.spec.schema > configs/launch_spec.schema.json
+
+instructions:
+	$(PYTHON) -m ptx_engine.isa.instruction_page > docs/instructions.md

@@ -20,6 +20,9 @@ _REASONS: dict[str, str] = {
     "discard": "it gives memory undefined contents",
     "st.async": "asynchronous stores of sm_90 and later are not modelled yet",
     "red.async": "asynchronous reductions of sm_90 and later are not modelled yet",
+    "fence.proxy": "proxies of sm_90 and later are not modelled yet",
+    "fence.mbarrier_init": "mbarriers of sm_90 and later are not modelled yet",
+    "membar.proxy": "proxies are not modelled yet",
     "vote.none": "votes without .sync were removed with sm_70",
 }  # fmt: skip
 

@@ -10,12 +10,13 @@ from collections.abc import Callable
 import numpy as np
 
 from ptx_engine.errors import NotStructuredError
+from ptx_engine.isa.algebra import PLAIN
 from ptx_engine.isa.bits import integer_term
 from ptx_engine.isa.decode import Decode, Step
 from ptx_engine.isa.group import WARP, Group
 from ptx_engine.isa.registry import instruction
 from ptx_engine.isa.shuffle import check_membership
-from ptx_engine.isa.values import F32, INT, Sym, Value, int_fmt, read_float
+from ptx_engine.isa.values import F32, INT, Sym, Value, int_fmt, take
 from ptx_engine.isa.warp import Lanes, bits_of, concrete_column, members, squeeze
 from ptx_engine.terms import Op
 
@@ -113,23 +114,24 @@ def redux(d: Decode) -> Step:
     return step
 
 
-@instruction("redux", "sync op=min|max [abs] [!NaN] type=f32", source=_S + "redux.sync (f32)")
+@instruction("redux", "sync op=min|max [abs] [NaN] type=f32", source=_S + "redux.sync (f32)")
 def redux_float(d: Decode) -> Step:
-    """min or max of f32 (optionally of magnitudes) over the members."""
+    """min or max of f32 (optionally of magnitudes) over a whole warp, lane against lane five times."""
     d.expect(3)
-    dst, a, mask, env, pc, arena = d.dst(), d.src(1), d.src(2, 32), d.env, d.pc, d.arena
-    op, absolute = (Op.NMAX if d.mods["op"] == "max" else Op.NMIN), d.has("abs")
+    dst, a, mask, env, pc = d.dst(), d.src(1), d.src(2, 32), d.env, d.pc
+    combine = d.algebra.apply(d.mods["op"] + (".NaN" if d.has("NaN") else ""), (F32,), PLAIN)
+    magnitude = d.algebra.apply("abs", (F32,), PLAIN) if d.has("abs") else None
 
     def step(g: Group) -> None:
         check_membership(env, g, g.R[mask], pc, "redux.sync")
-        lanes = Lanes(g)
-        if not members(lanes, g.R[mask]).all():
+        if not g.whole_warps or not members(Lanes(g), g.R[mask]).all():
             raise NotStructuredError("redux.sync on part of a warp", feature="redux.sync on part of a warp")
-        ids = read_float(arena, g.R[a], F32)
-        if absolute:
-            ids = arena.abs(ids)
-        table = np.broadcast_to(np.asarray(ids, np.int32), (g.n,)).reshape(-1, WARP)
-        g.R[dst] = Sym(((F32, lanes.spread(arena.nary(op, table))),))
+        value = g.R[a]
+        if magnitude is not None:
+            value = magnitude(value)
+        for distance in (16, 8, 4, 2, 1):
+            value = combine(value, take(value, np.arange(g.n) ^ distance))
+        g.R[dst] = value
 
     return step
 
@@ -151,5 +153,3 @@ def elect(d: Decode) -> Step:
             g.R[p] = squeeze(lanes.lane == lanes.spread(leader))
 
     return step
-
-

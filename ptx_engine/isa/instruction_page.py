@@ -1,0 +1,93 @@
+"""The page that lists every instruction form: made from the registry, so that it cannot say anything else.
+
+``python -m ptx_engine.isa.instruction_page`` prints it; ``docs/instructions.md`` is a copy that a test keeps in step.
+"""
+
+from __future__ import annotations
+
+import ptx_engine.isa  # noqa: F401  (registers the specs)
+from ptx_engine.isa.calls import EXTERN_CALL
+from ptx_engine.isa.registry import FORMS, REFUSED, Form, Slot
+
+#: ignored slot -> why it changes nothing
+IGNORED: dict[str, str] = {
+    "L1": "a prefetch moves no data",
+    "action": "scheduling and register allocation are not modelled",
+    "approx": "over the reals the function is exact; on bits the error is within the ISA's bound",
+    "cop": "caches change no value",
+    "evict": "caches change no value",
+    "ftz": "over the reals nothing is flushed; on bits it is honoured",
+    "l2evict": "caches change no value",
+    "level": "a prefetch moves no data",
+    "mode": "rounding and approximation are the identity over the reals, and honoured on bits; a cache policy changes no value",
+    "nc": "the read-only path changes no value",
+    "noftz": "nothing is flushed",
+    "prefetch": "a prefetch moves no data",
+    "primary": "caches change no value",
+    "rnd": "rounding is the identity over the reals, and honoured on bits",
+    "sat": "out-of-range floats clamp in every conversion to integers",
+    "secondary": "caches change no value",
+    "weak": "the default",
+}
+
+#: instructions that the machine executes itself: control flow and CTA barriers
+CONTROL: dict[str, str] = {
+    "bra": "[uni] target",
+    "brx": "idx [uni] index, .branchtargets list",
+    "call": "[uni] (results), function, (arguments): inlined; recursion and indirect calls are refused",
+    "ret": "[uni]",
+    "exit": "",
+    "trap": "ends the thread, and is a finding",
+    "bar, barrier": "[cta] sync|arrive|red [aligned], ids 0 to 15, thread counts; red.popc.u32, red.and.pred, red.or.pred",
+}
+
+
+def page() -> str:
+    """The page as Markdown."""
+    lines = [
+        "# Instructions", "",
+        "Made from the registry of instruction specs by `make instructions`; do not edit. Every form listed is exact over the reals",
+        "(README, `docs/meaning.md`) and bit-exact in the concrete mode, up to the ISA's error bounds of approximate functions. Modifiers in",
+        "*italics* are accepted and ignored, for the reasons at the end. Anything that is not here is refused by name.", "",
+        "Slots in brackets are optional; `a|b` is a choice; slots stand in this order. Symbolic integers and packed data have exact meanings in",
+        "part of the integer instructions only; what has none is refused where it happens, naming instruction and data.", "",
+    ]  # fmt: skip
+    lines += ["## Control flow and barriers", "", "| Instruction | Forms |", "|---|---|"]
+    lines += [f"| `{opcode}` | {_escaped(text)} |" for opcode, text in CONTROL.items()]
+    lines += ["", "## Forms", "", "| Instruction | Modifiers | Source |", "|---|---|---|"]
+    for opcode in sorted(FORMS):
+        if opcode != EXTERN_CALL:
+            lines += [_row(form) for form in FORMS[opcode]]
+    lines += ["", "## Ignored modifiers", "", "| Modifiers | Why |", "|---|---|"]
+    lines += [f"| {_escaped(', '.join(sorted(choices)))} | {IGNORED[name]} |" for name, choices in sorted(_ignored().items())]
+    lines += ["", "## Refused", "", "| Instruction or modifier | Why |", "|---|---|"]
+    lines += [f"| `{name}` | {why} |" for name, why in sorted(REFUSED.items())]
+    return "\n".join(lines) + "\n"
+
+
+def _row(form: Form) -> str:
+    return f"| `{form.opcode}` | {_escaped(' '.join(map(_slot, form.slots)))} | {form.source.removeprefix('PTX ISA 9.1, ')} |"
+
+
+def _slot(slot: Slot) -> str:
+    text = "|".join(f".{choice}" for choice in sorted(slot.choices))
+    text = f"*{text}*" if slot.ignored else text
+    return f"[{text}]" if slot.optional else text
+
+
+def _ignored() -> dict[str, set[str]]:
+    found: dict[str, set[str]] = {}
+    for forms in FORMS.values():
+        for form in forms:
+            for slot in form.slots:
+                if slot.ignored:
+                    found.setdefault(slot.name, set()).update(slot.choices)
+    return found
+
+
+def _escaped(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+if __name__ == "__main__":
+    print(page(), end="")
