@@ -26,7 +26,7 @@ ALLOWED: dict[str, set[str]] = {
     "ptx_engine.order": {"ptx_engine.findings", "ptx_engine.launch", "ptx_engine.errors"},
     "ptx_engine.machine": {
         "ptx_engine.errors", "ptx_engine.findings", "ptx_engine.verdict", "ptx_engine.terms", "ptx_engine.launch", "ptx_engine.syntax",
-        "ptx_engine.isa", "ptx_engine.order",
+        "ptx_engine.isa", "ptx_engine.order", "ptx_engine.decide",
     },
     "volta_pass": {"ptx_engine"},
     "volta_hooks": {"ptx_engine", "volta_pass"},

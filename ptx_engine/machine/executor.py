@@ -33,7 +33,7 @@ from ptx_engine.machine.polling import Poll
 from ptx_engine.machine.predication import concrete_predicate
 from ptx_engine.machine.preparation import calls_inlined, check_block, choose_entry, granule_of, linear_ctas, make_origins
 from ptx_engine.machine.program import Block, Program, PtxOrigin, Terminator, located
-from ptx_engine.machine.same_value import same_value_keys
+from ptx_engine.machine.same_value import numeric_keys, same_value_keys
 from ptx_engine.machine.variables import with_variables
 from ptx_engine.machine.warp_syncs import Standing, WarpSyncs
 from ptx_engine.order.checker import OrderChecker
@@ -120,8 +120,9 @@ class Machine:
         self.block_threads = launch.threads
         shared_bytes = shared_layout(module, flat, launch.dynamic_shared_bytes)[1]
         self.log = FindingLog(launch)
+        self.agreement = numeric_keys(bound.arena)
         self.order: OrderPort = (
-            OrderChecker(launch, shared_bytes, bound.buffers, value_keys=same_value_keys(bound.arena), reach=self._reach)
+            OrderChecker(launch, shared_bytes, bound.buffers, value_keys=(*same_value_keys(bound.arena), self.agreement), reach=self._reach)
             if order
             else NoOrder()
         )
@@ -459,6 +460,8 @@ class Machine:
             f"{reason} ({self.origins[pc].user_loc or f'PTX line {self.origins[pc].ptx_line}'})"
             for reason, pc in self.log.dependent.items()
         ]
+        if self.agreement.used:
+            dependent.append("threads store values to one address that agree at random inputs and are not built alike: not proved equal")
         return Execution(
             footprints, findings, ctas, launch.cta_count, self.executed, seconds, self.order.assumptions, self.origins, dependent
         )

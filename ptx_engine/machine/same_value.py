@@ -11,6 +11,8 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
+from ptx_engine.decide.oracle import Reals, random_inputs
+from ptx_engine.order.records import WeakKeys
 from ptx_engine.terms import CONST_CAP, TABLE, Arena, Op
 
 #: concrete bits are told to the order checker as ``BITS_BASE + bits``, term ids as they are
@@ -51,6 +53,28 @@ def same_value_keys(arena: Arena) -> tuple[Callable[[np.ndarray], np.ndarray], .
 
     deep = TermKeys(arena)
     return (lambda values: keys(values, lambda ids: _shallow_keys(arena, ids))), (lambda values: keys(values, deep))
+
+
+def numeric_keys(arena: Arena) -> WeakKeys:
+    """Keys of stored values by what they are at random real inputs, bit for bit in float64: two lanes that pick one index by
+    different selections agree, two sums in different orders do not."""
+
+    def keys(values: np.ndarray) -> Words:
+        flat = values.ravel()
+        is_term = flat < BITS_BASE
+        result = mix(flat.astype(np.uint64) + _GOLDEN)
+        terms, inverse = np.unique(flat[is_term].astype(np.int32), return_inverse=True)
+        if terms.size:
+            numbers = Reals(arena, terms, random_inputs(arena)).of(terms)
+            words = np.ascontiguousarray(numbers + 0.0).view(np.uint64)  # (+ 0.0: one zero)
+            weights = mix(np.arange(words.shape[1], dtype=np.uint64) + _GOLDEN) | np.uint64(1)
+            with np.errstate(over="ignore"):
+                hashed = mix((mix(words) * weights).sum(axis=1, dtype=np.uint64))
+            known = ~np.isnan(numbers).any(axis=1)
+            result[is_term] = np.where(known, hashed, leaf_keys(terms))[inverse]
+        return result.reshape(values.shape)
+
+    return WeakKeys(keys)
 
 
 def _shallow_keys(arena: Arena, ids: np.ndarray) -> Words:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ptx_engine.order.pairs import Rows
-from ptx_engine.order.records import WRITE, Column
+from ptx_engine.order.records import WRITE, Column, WeakKeys
 
 #: functions from stored values (any shape) to uint64 keys, cheapest first; equal keys of one of them mean equal bits
 ValueKeys = Sequence[Callable[[np.ndarray], np.ndarray]]
@@ -64,7 +64,10 @@ def _differs(column: Column, position: np.ndarray, leader: np.ndarray, value_key
         if not differs.any():
             break
         keys = column.value_keys(keys_of)
-        differs &= (keys[position] != keys[leader]).any(axis=1)
+        still = differs & (keys[position] != keys[leader]).any(axis=1)
+        if isinstance(keys_of, WeakKeys) and (still != differs).any():
+            keys_of.used = True
+        differs = still
     return differs
 
 

@@ -178,6 +178,17 @@ class Epoch:
         return Epoch(self.batch, self.base, warp_base)
 
 
+class WeakKeys:
+    """Keys whose equality is evidence that stored bits are equal and no proof; ``used`` says that a finding leans on it."""
+
+    def __init__(self, keys_of: Callable[[np.ndarray], np.ndarray]) -> None:
+        self._keys_of = keys_of
+        self.used = False
+
+    def __call__(self, values: np.ndarray) -> np.ndarray:
+        return self._keys_of(values)
+
+
 @dataclass(slots=True, eq=False)
 class Column:
     """One executed access of many threads. ``old`` columns were compared with each other before; ``[low, high)`` is the range

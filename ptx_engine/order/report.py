@@ -19,7 +19,7 @@ from ptx_engine.launch import Buffer, Launch
 from ptx_engine.order.equal_writes import ValueKeys
 from ptx_engine.order.missing import MISSING_TEXT, Missing, PartialBarriers, classify
 from ptx_engine.order.pairs import Rows
-from ptx_engine.order.records import ASYNC, ATOMIC, READ, WRITE, Column, Reach, Space
+from ptx_engine.order.records import ASYNC, ATOMIC, READ, WRITE, Column, Reach, Space, WeakKeys
 
 #: how far the value that an instruction loads can go
 ReachOf = Callable[[int], Reach]
@@ -225,6 +225,9 @@ def _equal_where_common(one: Column, p: np.ndarray, two: Column, q: np.ndarray, 
             if equal.all():
                 break
             u, v = one.value_keys(keys_of), two.value_keys(keys_of)
-            equal |= (u[p[some], mine] == v[q[some], theirs]).all(axis=1)
+            now = equal | (u[p[some], mine] == v[q[some], theirs]).all(axis=1)
+            if isinstance(keys_of, WeakKeys) and (now != equal).any():
+                keys_of.used = True
+            equal = now
         out[some] = equal
     return out
