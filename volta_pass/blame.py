@@ -63,6 +63,8 @@ def _kernel(job: ValidationJob, reference: Comparison, uses: Sequence[ParameterU
 def _help(explanation: Explanation | None, site: AccessSite | None) -> str:
     if explanation is None or site is None:
         return ""
+    if explanation.kind == "changed":
+        return "this load reads other elements than the reference does: look at its strides and offsets"
     if explanation.extra_inputs:
         given = "the mask of this load lets too much through" if site.masked else "this load has no mask"
         return f"{given}: mask out the elements that the reference does not read (other=0.0)"

@@ -45,6 +45,10 @@ class World:
         """Whether a value is computed anywhere in the reference; partial sums do not count."""
         return _known(self.prints, self._values)
 
+    def covers(self, ident: int) -> bool:
+        """Whether an id can be asked about."""
+        return bool(self.prints.plan.need[ident])
+
     def place_of(self, candidate: int) -> tuple[str, int] | None:
         """Tensor and storage index of the reference's output with a candidate's value."""
         value = self.prints.of(np.array([candidate]))
@@ -60,9 +64,10 @@ def culprits(arena: Arena, prints: Fingerprints, reference: int, candidate: int,
 
     ``prints`` must cover both sides' sub-terms. With a ``world``, what the reference computes for other outputs is known too.
     """
-    search = _Search(arena, prints)
+    search = _Search(arena)
     try:
-        theirs, mine = search.known(candidate), search.known(reference) if world is None else world.known()
+        theirs = _known_below(search, prints, candidate)
+        mine = _known_below(search, prints, reference) if world is None else world.known()
         left, right = search.frontier(reference, theirs), search.frontier(candidate, mine)
     except _TooLarge:
         return reference, candidate
@@ -74,6 +79,14 @@ def culprits(arena: Arena, prints: Fingerprints, reference: int, candidate: int,
         if line and line in by_line:
             return by_line[line], ident
     return next(iter(left), reference), next(iter(right), candidate)
+
+
+def parts(arena: Arena, ident: int) -> list[int]:
+    """What a node is made of; all members of a sum (product, maximum). Nothing for inputs, constants and what is too large."""
+    try:
+        return _Search(arena).parts(ident, lambda _: False) if ident >= CONST_CAP else []
+    except _TooLarge:
+        return []
 
 
 def _line(arena: Arena, ident: int) -> str:
@@ -122,15 +135,16 @@ def _known(prints: Fingerprints, values: Values) -> Known:
     return known
 
 
+def _known_below(search: "_Search", prints: Fingerprints, root: int) -> Known:
+    """Whether a value equals one that is computed below ``root``; partial sums in between do not count."""
+    return _known(prints, _values(prints, np.array(search.below(root), np.int32), prints.plan.need))
+
+
 class _Search:
     """Walks of both sides under one budget."""
 
-    def __init__(self, arena: Arena, prints: Fingerprints) -> None:
-        self.arena, self.prints, self.left = arena, prints, 2 * _BUDGET
-
-    def known(self, root: int) -> Known:
-        """Whether a value equals one that is computed below ``root``; partial sums in between do not count."""
-        return _known(self.prints, _values(self.prints, np.array(self._below(root), np.int32), self.prints.plan.need))
+    def __init__(self, arena: Arena) -> None:
+        self.arena, self.left = arena, 2 * _BUDGET
 
     def frontier(self, root: int, known: Known) -> list[int]:
         """The unknown nodes below ``root`` whose parts are all known, or that use an unknown constant; first operands first."""
@@ -142,14 +156,14 @@ class _Search:
             if ident in seen or ident < CONST_CAP or known(ident):
                 continue
             seen.add(ident)
-            unknown = [part for part in self._parts(ident, known) if not known(part)]
+            unknown = [part for part in self.parts(ident, known) if not known(part)]
             deeper = [part for part in unknown if part >= CONST_CAP]
             if len(deeper) < len(unknown) or not unknown:
                 found.append(ident)
             stack.extend(reversed(deeper))
         return found
 
-    def _below(self, root: int) -> list[int]:
+    def below(self, root: int) -> list[int]:
         """The parts, and parts of parts, of a term."""
         seen: dict[int, None] = {}
         stack = [root]
@@ -158,10 +172,10 @@ class _Search:
             if ident not in seen:
                 seen[ident] = None
                 if ident >= CONST_CAP:
-                    stack.extend(self._parts(ident, lambda _: False))
+                    stack.extend(self.parts(ident, lambda _: False))
         return list(seen)
 
-    def _parts(self, root: int, known: Known) -> list[int]:
+    def parts(self, root: int, known: Known) -> list[int]:
         """What a node is made of; unknown nodes of its own family in between are gone through. Raises _TooLarge."""
         family = next((f for f in _FAMILIES if self.arena.node(root)[0] in f), frozenset())
         parts: dict[int, None] = {}

@@ -12,12 +12,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 from gmpy2 import mpq
 
-from ptx_engine.decide.culprit import World, culprits
+from ptx_engine.decide.culprit import World, culprits, parts
 from ptx_engine.decide.field import fields
 from ptx_engine.decide.fingerprint import Fingerprints
 from ptx_engine.decide.levels import LEVELS, Mode, plan
 from ptx_engine.decide.names import NameOf, show
-from ptx_engine.decide.polynomial import LINEAR, Difference, Expansion, Monomial, TooLarge, difference
+from ptx_engine.decide.polynomial import LINEAR, Difference, Expansion, Monomial, TooLarge, difference, lost_factor
 from ptx_engine.decide.ratio import Scale, unmatched
 from ptx_engine.terms.arena import Arena
 from ptx_engine.terms.ops import TABLE, Op
@@ -51,8 +51,21 @@ def explain(
     explainer = _Explainer(arena, reference, candidate, name_of, inputs)
     found = explainer.run()
     mine, theirs = culprits(arena, explainer.prints, reference, candidate, world)
-    origins = explainer.origin(mine), explainer.origin(theirs)
-    return replace(found, explanation=replace(found.explanation, reference_origin=origins[0], candidate_origin=origins[1]))
+    left, right = explainer.origin(mine), explainer.origin(theirs)
+    explanation = replace(found.explanation, reference_origin=left, candidate_origin=right)
+    if world is not None and not _wrong_data(arena, explanation, theirs, world):
+        explanation = replace(explanation, missing_inputs=(), extra_inputs=())
+    return replace(found, explanation=explanation)
+
+
+def _wrong_data(arena: Arena, explanation: Explanation, culprit: int, world: World) -> bool:
+    """Whether inputs that stand on the candidate's side only tell of a wrong load: the culprit is made of them itself, or the
+    reference reads them for no output. Otherwise the data is right, and what is computed from it goes to a wrong place."""
+    extra = explanation.extra_inputs
+    if not extra:
+        return True
+    known, direct = world.known(), set(parts(arena, culprit))
+    return any(ident in direct or not world.covers(ident) or not known(ident) for ident in extra)
 
 
 class _Explainer:
@@ -114,11 +127,13 @@ class _Explainer:
     def _terms(self, found: Difference, x: int, y: int) -> Explanation:
         missing = [self._product(m, coef) for m, coef in found.missing[:_KEPT]]
         extra = [self._product(m, coef) for m, coef in found.extra[:_KEPT]]
-        parts = []
-        if found.missing:
-            parts.append(f"missing {_listed(missing, len(found.missing))} ({len(found.missing)} of {found.reference_terms} {_kind(found)})")
-        if found.extra:
-            parts.append(f"extra {_listed(extra, len(found.extra))} ({len(found.extra)} of {found.candidate_terms} {_kind(found)})")
+        parts = self._one_factor(found)
+        if not parts:
+            for word, terms, total, count in (
+                ("missing", missing, len(found.missing), found.reference_terms), ("extra", extra, len(found.extra), found.candidate_terms),
+            ):  # fmt: skip
+                if terms:
+                    parts.append(f"{word} {_listed(terms, total)} ({total} of {count} {_kind(found)})")
         if found.changed:
             shown = [f"{self._product(m, mpq(1))} has coefficient {b}, reference {a}" for m, a, b in found.changed[:_SHOWN]]
             parts.append(_listed(shown, len(found.changed)))
@@ -129,6 +144,16 @@ class _Explainer:
             kind, "; ".join(parts), tuple(missing), tuple(extra), len(found.missing), len(found.extra),
             missing_inputs=tuple(self.inputs[0]), extra_inputs=tuple(self.inputs[1]),
         )  # fmt: skip
+
+    def _one_factor(self, found: Difference) -> list[str]:
+        """In words, where all terms that differ lack one factor, or have one too many."""
+        for said, whole, rest in (("lack the factor", found.missing, found.extra), ("have a factor too many,", found.extra, found.missing)):
+            factor = lost_factor(whole, rest)
+            if factor:
+                example = self._product(*found.missing[0])
+                count = f"{len(found.missing)} of {found.reference_terms} {_kind(found)}"
+                return [f"{count} {said} {self._product(factor, mpq(1))}: missing {example}"]
+        return []
 
     def _product(self, monomial: Monomial, coef: mpq) -> str:
         factors = [self._factor(factor, count) for factor, count in _powers(monomial)]
@@ -227,12 +252,19 @@ class _Explainer:
     def _parted(self, x: int, y: int) -> Explained:
         left, right = (show(self.arena, ident, self.name_of) for ident in (x, y))
         where = "" if (x, y) == self.pair else "the sides part at a sub-term: "
-        text = f"{where}candidate {right}, reference {left}"
+        text = f"{where}{self._undivided(x, y)}candidate {right}, reference {left}"
         explanation = Explanation(
             "diverges", text,
             missing_inputs=tuple(self.inputs[0]), extra_inputs=tuple(self.inputs[1]),
         )  # fmt: skip
         return Explained(explanation, [])
+
+    def _undivided(self, x: int, y: int) -> str:
+        """In words, where the reference is the candidate divided by something."""
+        op, top, bottom, _ = self.arena.node(x) if x >= 0 else (Op.CONST, 0, 0, 0)
+        if op is not Op.DIV or self.prints.same(top, y) is not True:
+            return ""
+        return f"the division by {show(self.arena, bottom, self.name_of)} is missing: "
 
     def origin(self, ident: int) -> object:
         """Who emitted a node; None for inputs and constants."""

@@ -23,6 +23,10 @@ Polynomial = dict[Monomial, mpq]
 LINEAR = frozenset((Op.ADD, Op.SUB, Op.NEG, Op.FMA, Op.MUL, Op.DOT, Op.NSUM, Op.DIV))
 
 
+#: terms of which a common factor is guessed
+_GUESSES = 256
+
+
 class TooLarge(Exception):
     """The expansion is beyond its budget."""
 
@@ -154,3 +158,26 @@ def difference(reference: Polynomial, candidate: Polynomial) -> Difference:
     extra = [(m, coef) for m, coef in candidate.items() if m not in reference]
     changed = [(m, coef, candidate[m]) for m, coef in reference.items() if m in candidate and candidate[m] != coef]
     return Difference(missing, extra, changed, len(reference), len(candidate))
+
+
+def lost_factor(whole: list[tuple[Monomial, mpq]], rest: list[tuple[Monomial, mpq]]) -> Monomial:
+    """The factors F with which every term of ``rest`` is a term of ``whole``; empty if there are none, or too many guesses."""
+    if not whole or len(whole) != len(rest):
+        return ()
+    wanted = dict(whole)
+    first, coef = whole[0]
+    for monomial, other in rest[:_GUESSES]:
+        factor = _without(first, monomial)
+        if factor and coef == other and all(wanted.get(tuple(sorted(m + factor))) == c for m, c in rest):
+            return factor
+    return ()
+
+
+def _without(monomial: Monomial, part: Monomial) -> Monomial:
+    """The factors that are left of a product; empty if ``part`` does not divide it."""
+    left = list(monomial)
+    for factor in part:
+        if factor not in left:
+            return ()
+        left.remove(factor)
+    return tuple(left)
