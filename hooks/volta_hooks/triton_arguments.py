@@ -73,7 +73,32 @@ def launch_key(args: tuple[Any, ...]) -> tuple[Any, ...]:
     On the path of every launch: no conversions, a microsecond or two per tensor. Raises LaunchError for a tensor without shape.
     """
     addresses: dict[int, int] = {}
-    return tuple(_fact(i, arg, addresses) for i, arg in enumerate(args))
+    facts = tuple(_fact(i, arg, addresses) for i, arg in enumerate(args))
+    overlap = _overlapping(args, addresses) if len(addresses) > 1 else ()
+    return (*facts, overlap) if overlap else facts
+
+
+def _overlapping(args: tuple[Any, ...], addresses: dict[int, int]) -> tuple[tuple[int, int, int], ...]:
+    """(earlier argument, later argument, distance) of tensors that start inside another: such launches are validated apart."""
+    found = []
+    end, owner, start = 0, -1, 0
+    for address, number in sorted(addresses.items()):
+        if address < end:
+            found.append((owner, number, address - start))
+        reach = address + (_extent_bytes(args[number]) if number < len(args) else 0)
+        if reach > end:
+            end, owner, start = reach, number, address
+    return tuple(found)
+
+
+def _extent_bytes(tensor: Any) -> int:
+    """Bytes from a tensor's first element to its last (0 where it has no memory of its own)."""
+    size = getattr(tensor, "element_size", None)
+    if size is None or type(tensor) is TensorSpec:
+        return 0
+    if not all(tensor.shape):
+        return 0
+    return int(size()) * (1 + sum((extent - 1) * step for extent, step in zip(tensor.shape, tensor.stride())))
 
 
 def _fact(number: int, arg: Any, addresses: dict[int, int]) -> Any:

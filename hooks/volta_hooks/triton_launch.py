@@ -14,10 +14,10 @@ import numpy as np
 from ptx_engine.errors import LaunchError, UnsupportedError
 from ptx_engine.launch import DTYPES, SYMBOLIC, Arg, Launch, NullArg, Role, ScalarArg, TensorArg
 from volta_hooks.triton_arguments import TensorFacts, contents_loader, flatten, tensor_facts
-from volta_pass.specs_api import launch_dtype
+from volta_pass.specs_api import TensorSpec, launch_dtype
 from volta_pass.ttir_uses import ParameterUse
 
-#: what cannot be seen from a launch's facts: views of one allocation may share elements without sharing an address
+#: what cannot be seen where tensors have no memory of their own (specs), or reach past their views
 DISJOINT = "tensor arguments at different addresses do not overlap"
 
 #: signature entry of an argument that is no parameter of the compiled kernel
@@ -60,7 +60,9 @@ def capture(
             args.append(arg)
         else:
             args.append(_scalar(name, value, kind))
-    args = builder.with_shared_roles(args) + _scratch(metadata, grid)
+    args = builder.with_shared_roles(args)
+    builder.refuse_overlaps(args)
+    args += _scratch(metadata, grid)
     block = (int(metadata.num_warps) * int(metadata.warp_size), 1, 1)
     assumptions = (DISJOINT,) if len(builder.owners) > 1 else ()
     return CapturedLaunch(Launch(grid, block, tuple(args), int(metadata.shared)), contents, assumptions)
@@ -76,6 +78,7 @@ class _Tensors:
         self.facts: dict[str, TensorFacts] = {}
         self.roles: dict[str, set[Role]] = {}
         self.extents: dict[str, int] = {}
+        self.starts: dict[str, int] = {}  # address of each owner that has memory
 
     def tensor(self, position: int, name: str, value: Any, kind: str) -> Arg:
         if value is None or isinstance(value, int):
@@ -95,6 +98,8 @@ class _Tensors:
         reach = max(arg.storage, facts.capacity or 0)
         self.extents[owner] = max(self.extents.get(owner, 0), reach)
         if owner == name:
+            if not isinstance(value, TensorSpec):
+                self.starts[name] = int(value.data_ptr())
             return arg
         if launch_dtype(self.facts[owner].dtype) != dtype:
             raise UnsupportedError(f"arguments {owner} and {name} share an address and differ in type", feature="aliased types")
@@ -107,6 +112,21 @@ class _Tensors:
             return None
         return contents_loader(value, facts, self.extents[name])
 
+    def refuse_overlaps(self, args: Sequence[Arg]) -> None:
+        """Views of one buffer that start at different places: what one writes the other reads, which separate tensors do not show."""
+        tensors = [a for a in args if isinstance(a, TensorArg) and a.name in self.starts and a.storage]
+        tensors.sort(key=lambda a: self.starts[a.name])
+        for i, first in enumerate(tensors):
+            end = self.starts[first.name] + first.storage * first.element_bytes
+            for second in tensors[i + 1 :]:
+                if self.starts[second.name] >= end:
+                    break
+                if first.role is not Role.IN or second.role is not Role.IN:
+                    raise UnsupportedError(
+                        f"arguments {first.name} and {second.name} overlap in memory (views of one buffer), and one of them is written",
+                        feature="overlapping arguments", hint="pass tensors that share all of their memory or none of it",
+                    )  # fmt: skip
+
     def with_shared_roles(self, args: list[Arg]) -> list[Arg]:
         """Owners of an address get the roles of all its arguments together, and the longest reach."""
         return [self._settled(arg) if isinstance(arg, TensorArg) and not arg.alias else arg for arg in args]
@@ -114,7 +134,9 @@ class _Tensors:
     def _settled(self, arg: TensorArg) -> TensorArg:
         roles = self.roles[arg.name]
         role = roles.pop() if len(roles) == 1 else Role.INOUT
-        return replace(arg, role=role, extra_elements=max(0, self.extents[arg.name] - arg.storage))
+        # an input may be read past its view, as on the machine; what is written past a view belongs to someone else
+        extra = max(0, self.extents[arg.name] - arg.storage) if role is Role.IN else 0
+        return replace(arg, role=role, extra_elements=extra)
 
 
 _FLOATS = {"fp16": "f16", "bf16": "bf16", "fp32": "f32", "fp64": "f64", "f32": "f32", "f64": "f64"}

@@ -68,13 +68,36 @@ def test_an_address_given_with_two_types_is_not_supported():
 
 def test_a_view_may_be_read_up_to_the_end_of_its_allocation():
     base = np.zeros((4, 128), np.float16)
-    (arg,) = captured([adapt(base[:, :96])], ["*fp16"]).launch.args[:1]
+    read = [use("p0", "!tt.ptr<f16>", loads=[LOAD])]
+    (arg,) = captured([adapt(base[:, :96])], ["*fp16"], read).launch.args[:1]
     assert (arg.shape, arg.strides, arg.extra_elements) == ((4, 96), (128, 1), 32)
     assert arg.storage == base.size
-    (arg,) = captured([adapt(base[2:, :96])], ["*fp16"]).launch.args[:1]
+    (arg,) = captured([adapt(base[2:, :96])], ["*fp16"], read).launch.args[:1]
     assert arg.storage == base.size - 2 * 128
-    (arg,) = captured([adapt(base)], ["*fp16"]).launch.args[:1]
+    (arg,) = captured([adapt(base)], ["*fp16"], read).launch.args[:1]
     assert (arg.storage, arg.extra_elements) == (base.size, 0)
+
+
+def test_a_view_is_not_written_past_its_end():
+    base = np.zeros(1000, np.float32)
+    (arg,) = captured([adapt(base[:900])], ["*fp32"], [use("p0", stores=[STORE])]).launch.args[:1]
+    assert (arg.storage, arg.extra_elements) == (900, 0)
+
+
+def test_views_that_overlap_are_refused_where_one_is_written():
+    base = np.zeros(1025, np.float32)
+    views, apart = [adapt(base[:-1]), adapt(base[1:])], [adapt(base[:512]), adapt(base[512:])]
+    uses = [use("p0", loads=[LOAD]), use("p1", stores=[STORE])]
+    with pytest.raises(UnsupportedError, match="p0 and p1 overlap"):
+        captured(views, ["*fp32", "*fp32"], uses)
+    captured(apart, ["*fp32", "*fp32"], uses)
+    captured(views, ["*fp32", "*fp32"], [use("p0", loads=[LOAD]), use("p1", loads=[LOAD])])
+
+
+def test_a_launch_with_overlapping_views_has_a_key_of_its_own():
+    base, other = np.zeros(1025, np.float32), np.zeros(1025, np.float32)
+    assert launch_key((adapt(base[:-1]), adapt(base[1:]))) != launch_key((adapt(base[:-1]), adapt(other[1:])))
+    assert launch_key((adapt(base[:-1]), adapt(other[1:]))) == launch_key((adapt(other[:-1]), adapt(base[1:])))
 
 
 class TorchLike:
