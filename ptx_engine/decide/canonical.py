@@ -77,6 +77,8 @@ class Canonical:
         self._factors: dict[int, tuple[Coef, int]] = {}
         self._operands = [args[: _COUNT[op]] for op, args in zip(template.ops, template.args)]
         self._atom_forms: dict[int, int] = {}
+        self._leaves: dict[int, int] = {}  # form of a variable -> its atom
+        self._terms: dict[tuple[int, int], tuple[Coef, int]] = {}  # forms -> coefficient and monomial of their product
         self._inlined = self._find_inlined()
         self._run()
 
@@ -195,7 +197,9 @@ class Canonical:
     def _form(self, node: int) -> int:
         op, args = self.template.ops[node], self.template.args[node]
         if op in (INPUT, CONSTANTS):
-            return self._atom(("leaf", node))
+            form = self._atom(("leaf", node))
+            self._leaves[form] = self._atoms["leaf", node]
+            return form
         if op == Op.CONST:
             return self._constant(args[0])
         if op in _ADDITIVE:
@@ -359,13 +363,23 @@ class Canonical:
         return True
 
     def _add_products(self, total: dict[int, Coef], pairs: tuple[int, ...], sign: int) -> bool:
-        of = self.of
+        of, terms = self.of, self._terms
         self.meter.spend(len(pairs))
         for i in range(0, len(pairs), 2):
             x, y = of[pairs[i]], of[pairs[i + 1]]
             if x < 0 or y < 0:
                 return False
-            coefficient, monomial = self._times(x, y)
+            term = terms.get((x, y))
+            if term is None:
+                term = terms[x, y] = self._leaf_product(x, y) or self._times(x, y)
+            coefficient, monomial = term
             if coefficient:
                 total[monomial] = total.get(monomial, 0) + (coefficient if sign > 0 else -coefficient)
         return True
+
+    def _leaf_product(self, x: int, y: int) -> tuple[Coef, int] | None:
+        """The product of two variables: by far the most common one."""
+        a, b = self._leaves.get(x), self._leaves.get(y)
+        if a is None or b is None:
+            return None
+        return 1, self._monomial(0, ((a, 1), (b, 1)) if a < b else ((b, 1), (a, 1)) if b < a else ((a, 2),))

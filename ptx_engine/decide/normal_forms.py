@@ -65,6 +65,12 @@ class Forms:
         atom = self.ring.atom(("var", node), Atom(Kind.VAR, sign, node=node, integer=integer, low=low, high=high))
         return {self.ring.atom_term(atom): 1}
 
+    def placeholder(self, number: int) -> Poly:
+        """A variable for a sum that is not looked into in this attempt."""
+        self.has_frozen = True
+        atom = self.ring.atom(("placeholder", number), Atom(Kind.SUM, Sign.UNKNOWN, frozen=True))
+        return {self.ring.atom_term(atom): 1}
+
     # --- sums and products ----------------------------------------------------------------------
 
     def abbreviate(self, poly: Poly) -> tuple[int, Coef]:

@@ -60,7 +60,9 @@ def _addends(op: int, args: tuple[int, ...]) -> tuple[int, ...]:
 class Evaluator:
     """Normal forms of the nodes of one template."""
 
-    def __init__(self, arena: Arena, template: Template, leaves: dict[int, Leaf], forms: Forms) -> None:
+    def __init__(
+        self, arena: Arena, template: Template, leaves: dict[int, Leaf], forms: Forms, shared: dict[int, int] | None = None
+    ) -> None:
         self.arena = arena
         self.template = template
         self.leaves = leaves
@@ -76,6 +78,8 @@ class Evaluator:
         self.conditions: dict[int, list[tuple[str, int]]] = {}
         self.opaque: dict[int, str] = {}
         self._formulas: dict[int, int] = {}
+        #: nodes taken as they are: node -> number of the variable that stands for it
+        self._shared = shared or {}
         self._current = -1
         self._inlined = self._find_inlined()
 
@@ -111,6 +115,10 @@ class Evaluator:
             node = stack[-1]
             if entered[node] == 0:
                 entered[node] = 1
+                if node in self._shared:
+                    self.values[node] = self.forms.placeholder(self._shared[node])
+                    entered[node] = 2
+                    continue
                 stack.extend(child for child in reversed(operands(template, node)) if not entered[child])
                 continue
             stack.pop()

@@ -10,7 +10,7 @@ from ptx_engine.decide.budget import Meter, Undecided
 from ptx_engine.decide.canonical import Canonical
 from ptx_engine.decide.normal_cases import equal_by_cases
 from ptx_engine.decide.normal_difference import Difference, Former, NormalForm, decidable, reachable
-from ptx_engine.decide.normal_forms import Forms
+from ptx_engine.decide.normal_forms import SMALL_SUM, Forms
 from ptx_engine.decide.normal_ring import UNDECIDED_KINDS, Poly, Sign
 from ptx_engine.decide.normal_value import Evaluator, Leaf, operands
 from ptx_engine.decide.term_view import TermView
@@ -31,12 +31,18 @@ class Proof:
     assumptions: tuple[str, ...] = ()
 
 
-def prove_template(arena: Arena, template: Template, pairs: list[tuple[int, int]], meter: Meter) -> list[Proof]:
-    """One proof for each pair of roots (indices into ``template.roots``): reference and candidate."""
+def prove_template(
+    arena: Arena, template: Template, pairs: list[tuple[int, int]], meter: Meter, canonical: Canonical | None = None
+) -> list[Proof]:
+    """One proof for each pair of roots (indices into ``template.roots``): reference and candidate.
+
+    ``canonical`` spares the first attempt the sums that both sides have in one canonical form.
+    """
     proofs: dict[int, Proof] = {}
     leaves = _leaves(arena, template)
     for freeze in (True, False):
-        attempt = _Attempt(arena, template, leaves, meter, freeze)
+        shared = shared_sums(canonical, template, pairs) if canonical is not None and freeze else {}
+        attempt = _Attempt(arena, template, leaves, meter, freeze, shared)
         for number, (i, j) in enumerate(pairs):
             if number not in proofs or proofs[number].outcome != "equal":
                 proofs[number] = attempt.prove(template.roots[i], template.roots[j])
@@ -45,21 +51,51 @@ def prove_template(arena: Arena, template: Template, pairs: list[tuple[int, int]
     return [proofs[number] for number in range(len(pairs))]
 
 
-def canonical_proofs(arena: TermView, template: Template, pairs: list[tuple[int, int]], meter: Meter) -> dict[int, Proof]:
-    """The pairs whose sides have one canonical form. Opaque operations go to the full proof, which names them."""
-    if Op.OPAQUE in template.ops:
+def canonical_forms(arena: TermView, template: Template, meter: Meter) -> Canonical | None:
+    """The canonical forms of a template; none where it holds opaque operations, which the full proof has to name."""
+    return None if Op.OPAQUE in template.ops else Canonical(arena, template, meter)
+
+
+def canonical_proofs(canonical: Canonical | None, template: Template, pairs: list[tuple[int, int]]) -> dict[int, Proof]:
+    """The pairs whose sides have one canonical form."""
+    if canonical is None:
         return {}
-    canonical = Canonical(arena, template, meter)
     return {number: Proof("equal") for number, (i, j) in enumerate(pairs) if canonical.equal(template.roots[i], template.roots[j])}
 
 
+def shared_sums(canonical: Canonical, template: Template, pairs: list[tuple[int, int]]) -> dict[int, int]:
+    """Nodes whose canonical form is a long sum without exponentials that both sides hold: node -> form. One variable may
+    stand for all nodes of a form."""
+    sides = [_forms_below(canonical, template, {template.roots[pair[side]] for pair in pairs}) for side in (0, 1)]
+    common = sides[0].keys() & sides[1].keys()
+    long = {f for f in common if len(canonical.forms[f]) > SMALL_SUM and not any(canonical.monomials[m][0] for m in canonical.forms[f])}
+    return {node: f for f in long for side in sides for node in side[f]}
+
+
+def _forms_below(canonical: Canonical, template: Template, roots: set[int]) -> dict[int, list[int]]:
+    """Per canonical form the nodes below some roots that have it, the roots left out."""
+    found: dict[int, list[int]] = {}
+    seen, stack = set(roots), list(roots)
+    while stack:
+        node = stack.pop()
+        if canonical.of[node] >= 0 and node not in roots:
+            found.setdefault(canonical.of[node], []).append(node)
+        for child in operands(template, node):
+            if child not in seen:
+                seen.add(child)
+                stack.append(child)
+    return found
+
+
 class _Attempt:
-    def __init__(self, arena: Arena, template: Template, leaves: dict[int, Leaf], meter: Meter, freeze: bool) -> None:
+    def __init__(
+        self, arena: Arena, template: Template, leaves: dict[int, Leaf], meter: Meter, freeze: bool, shared: dict[int, int]
+    ) -> None:
         self.arena = arena
         self.template = template
         self.leaves = leaves
         self.forms = Forms(meter, freeze)
-        self.evaluator = Evaluator(arena, template, leaves, self.forms)
+        self.evaluator = Evaluator(arena, template, leaves, self.forms, shared)
         self.evaluator.run(template.roots)
         self.former = Former(arena, template, self.forms.ring)
 

@@ -7,7 +7,10 @@ since only a real witness refutes. UNKNOWN carries its reason; budgets running o
 
 from __future__ import annotations
 
+import gc
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -17,7 +20,7 @@ from ptx_engine.decide.budget import Meter, ProofBudget, Undecided
 from ptx_engine.decide.columns import Columns, HashCollision
 from ptx_engine.decide.cuts import find_cuts
 from ptx_engine.decide.normal_difference import Difference, NormalForm
-from ptx_engine.decide.proof import Proof, canonical_proofs, prove_template
+from ptx_engine.decide.proof import Proof, canonical_forms, canonical_proofs, prove_template
 from ptx_engine.decide.term_view import TermView
 from ptx_engine.decide.walk import INPUT, SplitClass, Template, Walker
 from ptx_engine.terms.arena import CONST_CAP, NAN, UNDEF, Arena
@@ -61,6 +64,20 @@ def prove_columns(arena: Arena, reference: np.ndarray, candidate: np.ndarray, bu
     return sorted(results + prove_rest(arena, reference, candidate, budget, results), key=lambda r: int(r.members[0]))
 
 
+@contextmanager
+def _collector_paused() -> Iterator[None]:
+    """No garbage collection of cycles inside: forms are millions of small tuples and no cycles, and looking through them
+    again and again takes a third of the time."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+@_collector_paused()
 def prove_cheaply(arena: Arena, reference: np.ndarray, candidate: np.ndarray, budget: ProofBudget) -> list[ClassResult]:
     """The outputs that canonical forms prove, with shared inner terms as variables first and whole terms then; only EQUAL."""
     left, right = np.asarray(reference, np.int32).ravel(), np.asarray(candidate, np.int32).ravel()
@@ -73,6 +90,7 @@ def prove_cheaply(arena: Arena, reference: np.ndarray, candidate: np.ndarray, bu
     return results
 
 
+@_collector_paused()
 def prove_rest(
     arena: Arena, reference: np.ndarray, candidate: np.ndarray, budget: ProofBudget, proved: list[ClassResult]
 ) -> list[ClassResult]:
@@ -215,7 +233,8 @@ class _Session:
     def _prove(self, members: np.ndarray, split_constants: bool) -> None:
         meter = Meter(self._budget, self._deadline)
         template = self._walk(members, self._roots(members), len(members), meter, split_constants)
-        if canonical_proofs(self._arena, template, self._pairs(), meter):
+        canonical = canonical_forms(self._arena, template, meter)
+        if canonical_proofs(canonical, template, self._pairs()):
             self._store(members, Proof("equal"))
             return
         if self._depth is Depth.CANONICAL:
@@ -224,7 +243,7 @@ class _Session:
             raise Undecided("canonical forms differ")
         if _permuted(template):
             self._split(template, split_constants)
-        (proof,) = prove_template(self._whole(), template, [(0, 1)], meter)
+        (proof,) = prove_template(self._whole(), template, [(0, 1)], meter, canonical)
         if proof.outcome != "equal":
             self._split(template, split_constants, _LATE_SPLITS)
         self._store(members, proof)
@@ -264,10 +283,11 @@ class _Session:
             template = self._walk(members, roots, 1, meter, True)
             count = len(members)
             pairs = self._pairs(count)
-            known = {n % count: proof for n, proof in canonical_proofs(self._arena, template, pairs, meter).items()}
+            canonical = canonical_forms(self._arena, template, meter)
+            known = {n % count: proof for n, proof in canonical_proofs(canonical, template, pairs).items()}
             rest = [n for n in range(count) if n not in known]
             if rest and self._depth is Depth.FULL:
-                known.update(zip(rest, prove_template(self._whole(), template, [pairs[n] for n in rest], meter)))
+                known.update(zip(rest, prove_template(self._whole(), template, [pairs[n] for n in rest], meter, canonical)))
             for number, member in enumerate(members):
                 self._store(np.array([member], np.int64), known.get(number) or Proof("unknown", "canonical forms differ"))
         except Undecided as reason:
