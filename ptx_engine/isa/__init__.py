@@ -26,6 +26,6 @@ from ptx_engine.isa import (
 from ptx_engine.isa.registry import FORMS, REFUSED
 
 __all__ = [
-    "FORMS", "REFUSED", "atomic", "bitfield", "calls", "carry", "compare", "convert", "floating", "hints", "integer", "masks", "matrix_moves", "memory",
-    "mma_integer", "move", "packed", "refused", "shuffle", "sparse", "tensor_core", "vote", "wmma",
+    "FORMS", "REFUSED", "atomic", "bitfield", "calls", "carry", "compare", "convert", "floating", "hints", "integer", "masks",
+    "matrix_moves", "memory", "mma_integer", "move", "packed", "refused", "shuffle", "sparse", "tensor_core", "vote", "wmma",
 ]  # fmt: skip

@@ -57,7 +57,7 @@ def integer_update(d: Decode, op: str, bits: int, signed: bool) -> Callable[[Val
         p, q = np.asarray(old), np.asarray(b)
         if op in ("min", "max"):
             s, t = (to_signed(v, bits) if signed else v for v in (p, q))
-            return np.asarray(to_bits(np.minimum(s, t) if op == "min" else np.maximum(s, t), bits))  # type: ignore[arg-type]
+            return np.asarray(to_bits(np.minimum(s, t) if op == "min" else np.maximum(s, t), bits))
         one = p.dtype.type(1)
         table: dict[str, Callable[[], np.ndarray]] = {
             "add": lambda: p + q, "and": lambda: p & q, "or": lambda: p | q, "xor": lambda: p ^ q, "exch": lambda: q,
@@ -95,7 +95,7 @@ def _decode(d: Decode, returns: bool) -> Step:
     address, space, pc = d.address(first), space_of(d), d.pc
     width = TYPE_BITS[kind]
     operands = [d.srcs(first + 1 + i, width) for i in range(sources)]
-    if any(len(row) != count for row in (targets, *operands)):
+    if len(targets) != count or any(len(row) != count for row in operands):
         raise ParseError(f"{d.ins.mnemonic}: vectors of {count} are needed", span=d.ins.span)
     update = _update(d, op, kind, width)
     merge = (lambda x, y: update(x, [y])) if op in ("add", "min", "max", "and", "or", "xor") else None

@@ -28,7 +28,8 @@ def field_mask(length: "int | np.ndarray", bits: int) -> "int | np.ndarray":
         return (1 << min(length, bits)) - 1
     dtype = UINT[bits].type
     capped = np.minimum(length, bits).astype(UINT[bits])
-    return np.where(capped >= bits, dtype((1 << bits) - 1), (dtype(1) << np.minimum(capped, dtype(bits - 1))) - dtype(1))
+    below: np.ndarray = (dtype(1) << np.minimum(capped, dtype(bits - 1))) - dtype(1)
+    return np.where(capped >= bits, dtype((1 << bits) - 1), below)
 
 
 def extract(bits: int, signed: bool, value: "int | np.ndarray", pos: "int | np.ndarray", length: "int | np.ndarray") -> "int | np.ndarray":
@@ -58,10 +59,9 @@ def extract(bits: int, signed: bool, value: "int | np.ndarray", pos: "int | np.n
     if not signed:
         return shifted & dtype(mask) if length < bits else shifted
     held = min(length, bits - pos) if pos < bits else 0
-    if held <= 0:
-        return (value.view(INT[bits]) >> INT[bits].type(bits - 1)).view(UINT[bits])
-    up = bits - held
-    return ((shifted << dtype(up)).view(INT[bits]) >> INT[bits].type(up)).view(UINT[bits])
+    up, top = (bits - held, shifted) if held > 0 else (bits - 1, value)
+    filled: np.ndarray = (top << dtype(up) if held > 0 else top).view(INT[bits]) >> INT[bits].type(up)
+    return filled.view(UINT[bits])
 
 
 @instruction("bfe", "type=u32|u64|s32|s64", source=_I + "bfe")
@@ -129,7 +129,8 @@ def _insert_columns(
     mask = np.asarray(field_mask(n, bits), dtype) << safe
     moved = np.asarray(source, dtype) << safe
     mask = np.where(p >= bits, dtype.type(0), mask)
-    return (moved & mask) | (np.asarray(base, dtype) & ~mask)
+    inserted: np.ndarray = (moved & mask) | (np.asarray(base, dtype) & ~mask)
+    return inserted
 
 
 def _popcount(bits: int, x: "int | np.ndarray") -> "int | np.ndarray":
@@ -249,7 +250,7 @@ def lop3(d: Decode) -> Step:
         result = g.R[dst]
         found = compare_symbolic(arena, "ne", result, 0, 32, False) if isinstance(result, Sym) else result != 0
         if p is not None:
-            g.R[p] = combine(arena, op, found, invert(arena, g.R[q]) if negated else g.R[q])  # type: ignore[arg-type]
+            g.R[p] = combine(arena, op, found, invert(arena, g.R[q]) if negated else g.R[q])
 
     return with_predicate
 

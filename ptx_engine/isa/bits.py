@@ -8,6 +8,7 @@ the bit operator itself.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -114,7 +115,11 @@ def _logic(table: int, op: Op | None) -> Handler:
 
 
 #: lop3 tables that are two operations in a row: table -> (first on a, b; second with c)
-_ROWS = {"and": (AND, lambda x, y: x & y), "or": (OR, lambda x, y: x | y), "xor": (XOR, lambda x, y: x ^ y)}
+_ROWS: dict[str, tuple[int, Callable[[Any, Any], Any]]] = {
+    "and": (AND, lambda x, y: x & y),
+    "or": (OR, lambda x, y: x | y),
+    "xor": (XOR, lambda x, y: x ^ y),
+}
 _COMPOUND = {g(f(0xF0, 0xCC), 0xAA): (n1, n2) for n1, (_, f) in _ROWS.items() for n2, (_, g) in _ROWS.items()}
 
 
@@ -135,7 +140,7 @@ def symbolic_lop3(arena: Arena, table: int, operands: Sequence[Value]) -> Value:
 def symbolic_or_not(arena: Arena, name: str, a: Value, b: Value) -> Value:
     if isinstance(a, Sym) or isinstance(b, Sym):
         return symbolic_integer(arena, name, (a, b), 32, False)
-    result: Value = _ROWS[name][1](a, b)  # type: ignore[operator, no-untyped-call]
+    result: Value = _ROWS[name][1](a, b)
     return result
 
 
@@ -269,7 +274,7 @@ def _ring(combine: Callable[[Arena, Number, Number, int, bool], Number]) -> Hand
 def _add(arena: Arena, operands: tuple[Value, ...], bits: int, signed: bool) -> Value | None:
     """A sum; of registers without a common bit it is their union, which keeps packed fields apart."""
     if any(isinstance(v, Sym) and len(v.parts) > 1 for v in operands):
-        rows = [*(fields_of(v, bits) for v in operands), [Plain(0, bits)]]
+        rows: list[Sequence[Field]] = [*(fields_of(v, bits) for v in operands), [Plain(0, bits)]]
         common = bitwise(AND, rows)
         if common is not None and all(isinstance(f, Plain) and not np.any(f.bits) for f in common):
             return logic(arena, OR, operands, bits)

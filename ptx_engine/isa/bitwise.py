@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import accumulate
+from itertools import accumulate, pairwise
 
 import numpy as np
 
@@ -19,7 +19,7 @@ def bitwise(table: int, operands: Sequence[Sequence[Field]]) -> list[Field] | No
     width = total_width(operands[0])
     cuts = sorted({0, *(at for fields in operands for at in accumulate(f.width for f in fields))})
     result: list[Field] = []
-    for lo, hi in zip(cuts, cuts[1:]):
+    for lo, hi in pairwise(cuts):
         pieces = [cut(fields, lo, hi - lo)[0] for fields in operands]
         if all(isinstance(p, Plain) for p in pieces):
             result.append(Plain(_evaluate(table, [p.bits for p in pieces], hi - lo), hi - lo))  # type: ignore[union-attr]
@@ -44,11 +44,11 @@ def _evaluate(table: int, words: "list[int | np.ndarray]", width: int) -> "int |
     full = mask(width)
     if any(isinstance(w, np.ndarray) for w in words):
         columns = [np.asarray(w, np.uint64) for w in words]
-        return np.asarray(_sum_of_products(table, columns, np.uint64(full)))
-    return int(_sum_of_products(table, words, full))  # type: ignore[arg-type]
+        return np.asarray(_sum_of_products(table, columns, np.asarray(full, np.uint64)))
+    return int(_sum_of_products(table, words, full))
 
 
-def _sum_of_products(table: int, words: Sequence["int | np.ndarray"], full: "int | np.uint64") -> "int | np.ndarray":
+def _sum_of_products(table: int, words: Sequence["int | np.ndarray"], full: "int | np.ndarray") -> "int | np.ndarray":
     result: "int | np.ndarray" = full ^ full
     for i in range(8):
         if table >> i & 1:
@@ -65,7 +65,7 @@ def _segment(table: int, pieces: list[Field], width: int) -> list[Field] | None:
         if any(c is not None and (c >> i & 1) != (c >> i - 1 & 1) for c in constants):
             changes.insert(-1, i)
     result: list[Field] = []
-    for lo, hi in zip(changes, changes[1:]):
+    for lo, hi in pairwise(changes):
         known = [None if c is None else c >> lo & 1 for c in constants]
         one = _run(table, known, [cut([p], lo, hi - lo)[0] for p in pieces], hi - lo)
         if one is None:
@@ -114,4 +114,5 @@ def _same(x: Field, y: Field) -> bool:
 def _inverted(f: Field) -> Field:
     if isinstance(f, Slice):
         return Slice(f.part, f.lo, f.width, not f.inverted)
-    return Plain(f.bits ^ (mask(f.width) if isinstance(f.bits, int) else np.uint64(mask(f.width))), f.width)
+    ones = mask(f.width)
+    return Plain(f.bits ^ ones if isinstance(f.bits, int) else np.bitwise_xor(f.bits, np.uint64(ones)), f.width)

@@ -205,7 +205,7 @@ def _plain_parts(f: Plain, at: int) -> list[Part]:
         size = min(8 - here % 8, f.width - lo) if here % 8 else 16 if here % 16 == 0 and f.width - lo >= 16 else min(8, f.width - lo)
         piece = _part_of(f, lo, size)
         assert isinstance(piece, Plain)
-        bits = piece.bits if isinstance(piece.bits, int) else piece.bits.astype(np.uint16 if size > 8 else np.uint8)
+        bits: Ids = piece.bits if isinstance(piece.bits, int) else piece.bits.astype(np.uint16 if size > 8 else np.uint8)
         parts.append((bit_fmt(size), bits))
         lo += size
     return parts
@@ -283,8 +283,8 @@ def _plain_number(arena: Arena, f: Plain, signed: bool) -> Number:
         return arena.rational(value), value, value
     column = f.bits.astype(np.uint64)
     if signed:
-        up = np.uint64(64 - f.width)
-        column = (column << up).view(np.int64) >> np.int64(64 - f.width)
+        numbers = (column << np.uint64(64 - f.width)).view(np.int64) >> np.int64(64 - f.width)
+        return arena.integers(numbers), int(numbers.min()), int(numbers.max())
     return arena.integers(column), int(column.min()), int(column.max())
 
 

@@ -10,12 +10,13 @@ from __future__ import annotations
 from functools import cache
 
 import numpy as np
+import numpy.typing as npt
 
-Layout = np.ndarray
+Layout = npt.NDArray[np.int64]
 
 
-def _grid(*extents: int) -> tuple[np.ndarray, ...]:
-    return np.meshgrid(*(np.arange(n) for n in extents), indexing="ij")
+def _grid(*extents: int) -> tuple[Layout, ...]:
+    return np.meshgrid(*(np.arange(n, dtype=np.int64) for n in extents), indexing="ij")
 
 
 @cache
@@ -53,7 +54,7 @@ def fragment_c(m: int) -> Layout:
 # Product q is computed by lanes 4q..4q+3 and 16+4q..16+4q+3. Layouts are (4, rows, cols).
 
 
-def _quad_lane(q: np.ndarray, place: np.ndarray, upper: np.ndarray) -> np.ndarray:
+def _quad_lane(q: Layout, place: Layout, upper: Layout) -> Layout:
     """The lane at a place of the lower or the upper quad of product q."""
     return q * 4 + place + 16 * upper
 
@@ -93,7 +94,7 @@ def quad_c(half: bool) -> Layout:
 def opaque_fragment(rows: int, cols: int, per_register: int) -> Layout:
     """A wmma fragment, whose layout the ISA leaves open: registers of ``per_register`` neighbours along a row, lane by lane."""
     row, col = _grid(rows, cols)
-    place = row * cols + col
+    place: Layout = row * cols + col
     register, lane = place // (32 * per_register), place // per_register % 32
     return (register * per_register + place % per_register) * 32 + lane
 

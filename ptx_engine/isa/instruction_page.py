@@ -47,10 +47,11 @@ def page() -> str:
     lines = [
         "# Instructions", "",
         "Made from the registry of instruction specs by `make instructions`; do not edit. Every form listed is exact over the reals",
-        "(README, `docs/meaning.md`) and bit-exact in the concrete mode, up to the ISA's error bounds of approximate functions. Modifiers in",
-        "*italics* are accepted and ignored, for the reasons at the end. Anything that is not here is refused by name.", "",
-        "Slots in brackets are optional; `a|b` is a choice; slots stand in this order. Symbolic integers and packed data have exact meanings in",
-        "part of the integer instructions only; what has none is refused where it happens, naming instruction and data.", "",
+        "(README, `docs/meaning.md`) and bit-exact in the concrete mode, up to the ISA's error bounds of approximate functions.",
+        "Modifiers in *italics* are accepted and ignored, for the reasons at the end. Anything that is not here is refused by name.", "",
+        "Slots in brackets are optional; `a|b` is a choice; slots stand in this order. Symbolic integers and packed data have",
+        "exact meanings in part of the integer instructions only; what has none is refused where it happens, naming",
+        "instruction and data.", "",
     ]  # fmt: skip
     lines += ["## Control flow and barriers", "", "| Instruction | Forms |", "|---|---|"]
     lines += [f"| `{opcode}` | {_escaped(text)} |" for opcode, text in CONTROL.items()]

@@ -54,7 +54,7 @@ def binary_step(d: Decode, name: str, fast: Callable[[Value, Value], Value], sig
         except TypeError:
             R[dst] = symbolic_integer(arena, name, (x, y), bits, signed)
             return
-        R[dst] = result & mask if result.__class__ is int else result  # type: ignore[operator]
+        R[dst] = result & mask if result.__class__ is int else result
 
     del pc
     return step
@@ -73,7 +73,7 @@ def table_step(d: Decode, name: str, compute: Callable[..., "int | np.ndarray"],
             R[dst] = symbolic_integer(arena, name, tuple(operands), bits, signed)
             return
         numbers = [to_signed(v, bits) for v in operands] if signed else operands  # type: ignore[arg-type]
-        R[dst] = to_bits(compute(bits, *numbers), bits)  # type: ignore[arg-type]
+        R[dst] = to_bits(compute(bits, *numbers), bits)
 
     return step
 
@@ -112,10 +112,10 @@ def _signed_high(x: "int | np.ndarray", y: "int | np.ndarray") -> "int | np.ndar
 def wide_product(x: "int | np.ndarray", y: "int | np.ndarray", bits: int, signed: bool) -> "int | np.ndarray":
     """The 2*bits-wide product of two canonical operands of up to 32 bits, as canonical unsigned bits."""
     if isinstance(x, int) and isinstance(y, int):
-        return (to_signed(x, bits) * to_signed(y, bits) if signed else x * y) & ((1 << 2 * bits) - 1)  # type: ignore[operator]
+        return (to_signed(x, bits) * to_signed(y, bits) if signed else x * y) & ((1 << 2 * bits) - 1)
     wide = INT[2 * bits] if signed else UINT[2 * bits]
     p, q = (v if isinstance(v, int) else v.astype(wide) for v in ((to_signed(x, bits), to_signed(y, bits)) if signed else (x, y)))
-    return (p * q).view(UINT[2 * bits])  # type: ignore[operator, union-attr]
+    return (p * q).view(UINT[2 * bits])  # type: ignore[union-attr]
 
 
 def high_product(x: "int | np.ndarray", y: "int | np.ndarray", bits: int, signed: bool) -> "int | np.ndarray":
@@ -124,14 +124,14 @@ def high_product(x: "int | np.ndarray", y: "int | np.ndarray", bits: int, signed
         wide = wide_product(x, y, bits, signed)
         return wide >> bits if isinstance(wide, int) else (wide >> wide.dtype.type(bits)).astype(UINT[bits])
     if isinstance(x, int) and isinstance(y, int):
-        return ((to_signed(x, 64) * to_signed(y, 64) if signed else x * y) >> 64) & ((1 << 64) - 1)  # type: ignore[operator]
+        return ((to_signed(x, 64) * to_signed(y, 64) if signed else x * y) >> 64) & ((1 << 64) - 1)
     p, q = (np.asarray(v, np.uint64) for v in (x, y))
     low = np.uint64(0xFFFFFFFF)
     half = np.uint64(32)
     a, b, c, e = p >> half, p & low, q >> half, q & low
     mid = a * e + (b * e >> half)
     mid2 = b * c + (mid & low)
-    high = a * c + (mid >> half) + (mid2 >> half)
+    high: np.ndarray = a * c + (mid >> half) + (mid2 >> half)
     if signed:
         high = high - np.where(p >> np.uint64(63), q, np.uint64(0)) - np.where(q >> np.uint64(63), p, np.uint64(0))
     return high
@@ -164,7 +164,7 @@ def mad(d: Decode) -> Step:
             result = R[a] * R[b]  # type: ignore[operator]
             if result.__class__ is int:
                 result &= mask
-            result = result + R[c]
+            result = result + R[c]  # type: ignore[operator]
         except TypeError:
             product = symbolic_integer(arena, "mul", (R[a], R[b]), bits, signed)
             R[dst] = symbolic_integer(arena, "add", (product, R[c]), bits, signed)
@@ -195,7 +195,7 @@ def _product_step(d: Decode, wide: bool, addend: int | None) -> Step:
             except TypeError:
                 result = symbolic_integer(arena, "add", (result, z), out, signed)
             if result.__class__ is int:
-                result &= mask  # type: ignore[operator]
+                result &= mask
         R[dst] = result
 
     return step
@@ -216,9 +216,11 @@ def _trunc_div(bits: int, x: "int | np.ndarray", y: "int | np.ndarray") -> "int 
     dtype = INT[bits]
     p, q = p.astype(dtype), q.astype(dtype)
     safe = np.where(q == 0, dtype.type(1), q)
-    floor = p // safe
+    with np.errstate(over="ignore"):  # the least number over -1 is itself
+        floor = p // safe
     fixed = floor + ((p - floor * safe != 0) & ((p < 0) != (safe < 0)))
-    return np.where(q == 0, dtype.type(-1), fixed).astype(dtype)
+    quotients: np.ndarray = np.where(q == 0, dtype.type(-1), fixed).astype(dtype)
+    return quotients
 
 
 def _trunc_rem(bits: int, x: "int | np.ndarray", y: "int | np.ndarray") -> "int | np.ndarray":
@@ -245,7 +247,7 @@ def _pick(less: bool) -> Callable[..., "int | np.ndarray"]:
     def compute(bits: int, x: "int | np.ndarray", y: "int | np.ndarray") -> "int | np.ndarray":
         if isinstance(x, int) and isinstance(y, int):
             return min(x, y) if less else max(x, y)
-        return (np.minimum if less else np.maximum)(x, y)  # type: ignore[no-any-return]
+        return (np.minimum if less else np.maximum)(x, y)
 
     return compute
 
@@ -340,9 +342,11 @@ def _shift(bits: int, value: "int | np.ndarray", amount: "int | np.ndarray", lef
     if isinstance(amount, int):
         if amount >= bits:
             return np.zeros_like(column) if left or column.dtype.kind == "u" else column >> column.dtype.type(bits - 1)
-        return column << column.dtype.type(amount) if left else column >> column.dtype.type(amount)
+        by = column.dtype.type(amount)
+        moved: np.ndarray = column << by if left else column >> by
+        return moved
     capped = np.minimum(amount, bits - 1).astype(column.dtype)
-    shifted = column << capped if left else column >> capped
+    shifted: np.ndarray = column << capped if left else column >> capped
     over = amount >= bits
     if over.any() and (left or column.dtype.kind == "u"):
         shifted = np.where(over, column.dtype.type(0), shifted)

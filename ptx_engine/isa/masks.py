@@ -46,7 +46,8 @@ def columns_step(d: Decode, kernel: Kernel, sources: int, signed: bool = False, 
 
 
 def _signed(column: Column, bits: int) -> Column:
-    return column - ((column >> bits - 1 & 1) << bits)
+    number: Column = column - ((column >> bits - 1 & 1) << bits)
+    return number
 
 
 # --- extension, masks, n-th bit -----------------------------------------------------------------
@@ -156,9 +157,8 @@ def mad24(d: Decode) -> Step:
 
     def kernel(x: Column, y: Column, z: Column) -> Column:
         product = _product24(x, y, signed, high)
-        if not sat:
-            return product + z
-        return np.clip(_signed(product, 32) + _signed(z, 32), -(2**31), 2**31 - 1)
+        total: Column = np.clip(_signed(product, 32) + _signed(z, 32), -(2**31), 2**31 - 1) if sat else product + z
+        return total
 
     return columns_step(d, kernel, 3)
 

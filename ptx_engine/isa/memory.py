@@ -85,6 +85,13 @@ def _load(d: Decode, load: Loader) -> Step:
     widths = (width,) * len(targets)
     signed, arena = d.signed, d.arena
     registers = [max(width, register_bits(d, e)) for e in d.elements(0)]
+    if registers == [width]:
+        only = targets[0]
+
+        def single(g: Group) -> None:
+            g.R[only] = load(g, space, address(g.R), widths, pc)[0]
+
+        return single
     if all(bits == width for bits in registers):
 
         def plain(g: Group) -> None:
@@ -130,7 +137,8 @@ def st(d: Decode) -> Step:
     return _store(d, d.env.memory.store)
 
 
-@instruction("st", f"volatile {SPACE} {VEC} {TYPES}", f"sem=relaxed|release scope=cta|cluster|gpu|sys {SPACE} {EVICT} {L2} {HINT} {VEC} {TYPES}",
+@instruction("st", f"volatile {SPACE} {VEC} {TYPES}",
+             f"sem=relaxed|release scope=cta|cluster|gpu|sys {SPACE} {EVICT} {L2} {HINT} {VEC} {TYPES}",
              f"mmio sem=relaxed scope=sys [space=global] {TYPES}", source=_S + "st")  # fmt: skip
 def st_strong(d: Decode) -> Step:
     """A strong store."""

@@ -19,8 +19,9 @@ from ptx_engine.isa.decode import Decode, Step
 from ptx_engine.isa.fragments import Layout
 from ptx_engine.isa.group import WARP, Group
 from ptx_engine.isa.mma_shapes import S32, Element, extents
+from ptx_engine.isa.move import require_vec
 from ptx_engine.isa.registry import instruction
-from ptx_engine.isa.tensor_core import Spread, element_of, gather, operand_registers, require_vec, require_warps, scatter, stack
+from ptx_engine.isa.tensor_core import Spread, element_of, gather, operand_registers, require_warps, scatter, stack
 from ptx_engine.isa.values import Sym, int_fmt
 from ptx_engine.terms import Op
 

@@ -36,7 +36,7 @@ def signed_field(value: "int | np.ndarray", width: int, signed: bool) -> "int | 
 def _pick(op: str, x: "int | np.ndarray", y: "int | np.ndarray") -> "int | np.ndarray":
     if isinstance(x, int) and isinstance(y, int):
         return x + y if op == "add" else min(x, y) if op == "min" else max(x, y)
-    return {"add": np.add, "min": np.minimum, "max": np.maximum}[op](x, y)  # type: ignore[no-any-return]
+    return {"add": np.add, "min": np.minimum, "max": np.maximum}[op](x, y)
 
 
 def _halves(d: Decode) -> Step:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from ptx_engine.isa.registry import refuse
 
-_VIDEO = "vadd vsub vabsdiff vmin vmax vshl vshr vmad vset vadd2 vsub2 vavrg2 vabsdiff2 vmin2 vmax2 vset2 vadd4 vsub4 vavrg4 vabsdiff4 vmin4 vmax4 vset4"
+_VIDEO = "vadd vsub vabsdiff vmin vmax vshl vshr vmad vset"
+_VIDEO += " vadd2 vsub2 vavrg2 vabsdiff2 vmin2 vmax2 vset2 vadd4 vsub4 vavrg4 vabsdiff4 vmin4 vmax4 vset4"
 _TEXTURE = "tex tld4 txq istypep suld sust sured suq"
 _HOPPER = "mbarrier wgmma tensormap mapa getctarank multimem clusterlaunchcontrol"
 _REASONS: dict[str, str] = {

@@ -7,6 +7,7 @@ zeros is a wider one with the same exponent (bf16 in f32, e5m2 in f16).
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 import numpy as np
@@ -118,7 +119,7 @@ def aligned(arena: Arena, values: Sequence[Value], width: int) -> tuple[tuple[Fm
     cuts = sorted({0, width, *(at for row in rows for at in _edges(row))})
     fmts: list[Fmt] = []
     columns: list[list[Ids]] = [[] for _ in values]
-    for lo, hi in zip(cuts, cuts[1:]):
+    for lo, hi in itertools.pairwise(cuts):
         pieces = [cut(row, lo, hi - lo)[0] for row in rows]
         common = _common(arena, pieces, hi - lo)
         if common is None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from functools import cache
 
 import numpy as np
+import numpy.typing as npt
 
 from ptx_engine.errors import NotStructuredError, ParseError
 from ptx_engine.isa import fragments
@@ -39,7 +40,7 @@ def metadata_place(bits_per_row: int) -> tuple[np.ndarray, np.ndarray, int]:
 
 @cache
 def _row_words(bits_per_row: int) -> tuple[np.ndarray, np.ndarray, int]:
-    """8-bit and 4-bit elements: whole words, lane 4g holds row g and lane 4g + 1 row g + 8; the next 32 bits follow in lanes 4g + 2, + 3."""
+    """8-bit and 4-bit elements: whole words, lane 4g holds row g and lane 4g + 1 row g + 8; the next 32 bits are in lanes 4g + 2, + 3."""
     rows = np.arange(16)
     words = bits_per_row // 32
     lanes = (rows % 8)[:, None] * 4 + (rows // 8)[:, None] + 2 * np.arange(words)
@@ -80,7 +81,7 @@ def _codes(fields: np.ndarray, size: int) -> np.ndarray:
     return ((fields[..., None] >> shifts) & np.uint32(3)).reshape(*fields.shape[:2], -1).astype(np.int64)
 
 
-def _columns(codes: np.ndarray, bits: int, name: str) -> np.ndarray:
+def _columns(codes: npt.NDArray[np.int64], bits: int, name: str) -> npt.NDArray[np.int64]:
     """The column of each kept element: (warps, 16, K / 2)."""
     pairs = codes.reshape(*codes.shape[:2], -1, 2)
     if bool((pairs[..., 0] == pairs[..., 1]).any()):

@@ -352,11 +352,10 @@ def together(arena: Arena, values: Sequence[Value], width: int) -> tuple[tuple[F
         fmts = common_fmts(Sym(tuple((f, 0) for f in fmts)), v) if fmts is not None else None
     if fmts is not None and all(f.bits in UINT for f in fmts):
         for v in values:
-            pieces = (
-                split_bits(v, [f.bits for f in fmts])
-                if not isinstance(v, Sym)
-                else [ids if f.kind == "bits" else None for f, ids in v.parts]
-            )  # type: ignore[arg-type]
+            if isinstance(v, Sym):
+                pieces: list[Ids | None] = [ids if f.kind == "bits" else None for f, ids in v.parts]
+            else:
+                pieces = list(split_bits(v, [f.bits for f in fmts]))  # type: ignore[arg-type]
             fmts = tuple(f if p is None else covering(f, p) for f, p in zip(fmts, pieces))
         rows = [as_parts(arena, v, fmts) for v in values]
         if all(row is not None for row in rows):

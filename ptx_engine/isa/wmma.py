@@ -131,9 +131,11 @@ _LOADS = [
     f"which=a|b sync aligned layout=row|col shape={_HALF} {_SPACE} type=f16|bf16|s8|u8",
     f"which=a|b sync aligned layout=row|col shape=m16n16k8 {_SPACE} type=tf32",
     f"which=a|b sync aligned layout=row|col shape=m8n8k4 {_SPACE} type=f64",
-    f"which=a|b sync aligned layout=row|col shape=m8n8k32 {_SPACE} type=s4|u4", f"which=a|b sync aligned layout=row|col shape=m8n8k128 {_SPACE} type=b1",
+    f"which=a|b sync aligned layout=row|col shape=m8n8k32 {_SPACE} type=s4|u4",
+    f"which=a|b sync aligned layout=row|col shape=m8n8k128 {_SPACE} type=b1",
     f"which=c sync aligned layout=row|col shape={_HALF} {_SPACE} type=f16|f32|s32",
-    f"which=c sync aligned layout=row|col shape=m16n16k8 {_SPACE} type=f32", f"which=c sync aligned layout=row|col shape=m8n8k4 {_SPACE} type=f64",
+    f"which=c sync aligned layout=row|col shape=m16n16k8 {_SPACE} type=f32",
+    f"which=c sync aligned layout=row|col shape=m8n8k4 {_SPACE} type=f64",
     f"which=c sync aligned layout=row|col shape=m8n8k32|m8n8k128 {_SPACE} type=s32",
 ]  # fmt: skip
 
@@ -195,7 +197,8 @@ _MMA = "sync aligned alayout=row|col blayout=row|col"
 
 
 @instruction("wmma", f"mma {_MMA} shape={_HALF} dtype=f16|f32 ctype=f16|f32",
-             f"mma {_MMA} shape={_HALF} dtype=f32 atype=bf16 btype=bf16 ctype=f32", f"mma {_MMA} shape=m16n16k8 dtype=f32 atype=tf32 btype=tf32 ctype=f32",
+             f"mma {_MMA} shape={_HALF} dtype=f32 atype=bf16 btype=bf16 ctype=f32",
+             f"mma {_MMA} shape=m16n16k8 dtype=f32 atype=tf32 btype=tf32 ctype=f32",
              f"mma {_MMA} shape=m8n8k4 [!rnd=rn|rz|rm|rp] dtype=f64 atype=f64 btype=f64 ctype=f64", source=_S + ".mma")  # fmt: skip
 def multiply(d: Decode) -> Step:
     """Layout modifiers say how A and B were loaded; fragments of both kinds are the same here."""
@@ -212,7 +215,8 @@ def multiply(d: Decode) -> Step:
 
 @instruction("wmma", f"mma {_MMA} shape={_HALF} dtype=s32 atype=s8|u8 btype=s8|u8 ctype=s32 [satfinite]",
              "mma sync aligned row col shape=m8n8k32 dtype=s32 atype=s4|u4 btype=s4|u4 ctype=s32 [satfinite]",
-             "mma op=xor|and popc sync aligned row col shape=m8n8k128 dtype=s32 atype=b1 btype=b1 ctype=s32", source=_S + ".mma")  # fmt: skip
+             "mma op=xor|and popc sync aligned row col shape=m8n8k128 dtype=s32 atype=b1 btype=b1 ctype=s32",
+             source=_S + ".mma")  # fmt: skip
 def multiply_integer(d: Decode) -> Step:
     d.expect(4)
     shape = d.mods["shape"]

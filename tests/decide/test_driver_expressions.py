@@ -63,7 +63,7 @@ IDENTITIES: list[tuple[str, Case, Case]] = [
     ("softmax, max subtracted", lambda x, y: (softmax(x), softmax(x - maximum(x))), lambda x, y: (softmax(x), softmax(x * 2))),
     ("softmax, online", lambda x, y: (softmax(x), online_softmax(x, 4)), lambda x, y: (softmax(x), online_softmax(x, 4, rescale=False))),
     ("square", lambda x, y: ((x + y) ** 2, x * x + 2 * x * y + y * y), lambda x, y: ((x + y) ** 2, x * x + y * y)),
-    ("variance", lambda x, y: (mean((x - mean(x)) ** 2), mean(x * x) - mean(x) ** 2), lambda x, y: (mean((x - mean(x)) ** 2), mean(x * x) - mean(x))),  # noqa: E501
+    ("variance", lambda x, y: (mean((x - mean(x)) ** 2), mean(x * x) - mean(x) ** 2), lambda x, y: (mean((x - mean(x)) ** 2), mean(x * x) - mean(x))),
     ("sigmoid by tanh", lambda x, y: (sigmoid(x), (Vector(tanh(v / 2) for v in x) + 1) / 2), lambda x, y: (sigmoid(x), (tanh(x) + 1) / 2)),
     ("silu", lambda x, y: (silu(x), x / (1 + exp(-x))), lambda x, y: (silu(x), x / (1 + exp(x)))),
     ("exp of a sum", lambda x, y: (exp(x + y), exp(x) * exp(y)), lambda x, y: (exp(x + y), exp(x) + exp(y))),

@@ -149,7 +149,8 @@ def test_elect_and_activemask() -> None:
 
 def test_redux_of_symbolic_integers() -> None:
     text = (
-        ".version 8.4\n.target sm_80\n.address_size 64\n.visible .entry k(.param .u64 x, .param .u64 o)\n{\n.reg .b32 %r<4>; .reg .b64 %d<5>;\n"
+        ".version 8.4\n.target sm_80\n.address_size 64\n.visible .entry k(.param .u64 x, .param .u64 o)\n{\n"
+        ".reg .b32 %r<4>; .reg .b64 %d<5>;\n"
         "ld.param.u64 %d0, [x]; ld.param.u64 %d1, [o]; mov.u32 %r0, %tid.x; mul.wide.u32 %d2, %r0, 4; add.s64 %d3, %d0, %d2; ld.global.b32 %r1, [%d3];\n"
         "redux.sync.OP %r2, %r1, -1; add.s64 %d3, %d1, %d2; st.global.b32 [%d3], %r2; ret;\n}\n"
     )

@@ -32,7 +32,10 @@ def call(name: str, args: list[str], result: str = "%r1", kind: str = "b32") -> 
     )
 
 
-TWICE = ".func (.param .b32 r0) twice(.param .b32 p0)\n{\n.reg .b32 %r<3>; ld.param.b32 %r1, [p0]; add.s32 %r2, %r1, %r1; st.param.b32 [r0+0], %r2; ret;\n}\n"
+TWICE = (
+    ".func (.param .b32 r0) twice(.param .b32 p0)\n{\n"
+    ".reg .b32 %r<3>; ld.param.b32 %r1, [p0]; add.s32 %r2, %r1, %r1; st.param.b32 [r0+0], %r2; ret;\n}\n"
+)
 NESTED = (
     ".func (.param .b32 r0) fourfold(.param .b32 p0)\n{\n.reg .b32 %r<9>; ld.param.b32 %r1, [p0];\n"
     + call("twice", ["%r1"], "%r2") + call("twice", ["%r2"], "%r3") + "st.param.b32 [r0], %r3; ret;\n}\n"
@@ -64,7 +67,8 @@ def test_register_parameters_and_immediates() -> None:
 
 def test_divergent_returns_meet_again() -> None:
     functions = (
-        ".func (.param .b32 r0) pick(.param .b32 p0)\n{\n.reg .b32 %r<3>; .reg .pred %p<2>; ld.param.b32 %r1, [p0]; setp.gt.s32 %p1, %r1, 2; @%p1 bra L;\n"
+        ".func (.param .b32 r0) pick(.param .b32 p0)\n{\n"
+        ".reg .b32 %r<3>; .reg .pred %p<2>; ld.param.b32 %r1, [p0]; setp.gt.s32 %p1, %r1, 2; @%p1 bra L;\n"
         "st.param.b32 [r0], 100; ret;\nL: st.param.b32 [r0], 200; ret;\n}\n"
     )
     run_, arena = run(program(functions, call("pick", ["%r0"]) + "bar.sync 0;"), [out(32)], block=32)
@@ -83,7 +87,8 @@ def test_structures_by_value_and_static_shared_memory() -> None:
         "ld.param.v2.b64 {%d1, %d2}, [p0]; st.param.b64 [r0], %d2; st.param.b64 [r0+8], %d1; ret;\n}\n"
     )
     body = (
-        "cvt.u64.u32 %d3, %r0; mov.u64 %d4, 77;\n{\n.param .align 8 .b8 a[16]; st.param.b64 [a], %d3; st.param.b64 [a+8], %d4; .param .align 8 .b8 b[16];\n"
+        "cvt.u64.u32 %d3, %r0; mov.u64 %d4, 77;\n{\n"
+        ".param .align 8 .b8 a[16]; st.param.b64 [a], %d3; st.param.b64 [a+8], %d4; .param .align 8 .b8 b[16];\n"
         "call.uni (b), swap, (a); ld.param.b32 %r2, [b]; ld.param.b32 %r3, [b+8];\n}\nadd.s32 %r1, %r2, %r3;"
     )
     run_, arena = run(program(functions, body), [out(3)], block=3)
