@@ -53,15 +53,15 @@ def capture(
         if not isinstance(kind, str) or kind.startswith(("tensordesc", "nvTmaDesc")):
             raise UnsupportedError(f"argument {name}: host-side tensor descriptors are not modelled", feature=str(kind))
         if kind.startswith("*"):
-            arg = builder.tensor(position, name, value, kind)
-            loader = builder.loader(name, value)
-            if loader is not None:
-                contents[name] = loader
-            args.append(arg)
+            args.append(builder.tensor(position, name, value, kind))
         else:
             args.append(_scalar(name, value, kind))
-    args = builder.with_shared_roles(args)
-    builder.refuse_overlaps(args)
+    args = builder.apart(builder.with_shared_roles(args))
+    storage = {arg.name: arg.storage for arg in args if isinstance(arg, TensorArg)}
+    for name, value, kind in leaves:
+        loader = builder.loader(name, value, storage.get(name, 0)) if kind.startswith("*") else None
+        if loader is not None:
+            contents[name] = loader
     args += _scratch(metadata, grid)
     block = (int(metadata.num_warps) * int(metadata.warp_size), 1, 1)
     assumptions = (DISJOINT,) if len(builder.owners) > 1 else ()
@@ -105,27 +105,31 @@ class _Tensors:
             raise UnsupportedError(f"arguments {owner} and {name} share an address and differ in type", feature="aliased types")
         return replace(arg, alias=owner)
 
-    def loader(self, name: str, value: Any) -> Callable[[], np.ndarray] | None:
+    def loader(self, name: str, value: Any, storage: int) -> Callable[[], np.ndarray] | None:
         """How to read an integer tensor's contents, or None."""
         facts = self.facts.get(name)
         if facts is None or self.owners[facts.alias] != name or DTYPES[launch_dtype(facts.dtype)][1]:
             return None
-        return contents_loader(value, facts, self.extents[name])
+        return contents_loader(value, facts, storage)
 
-    def refuse_overlaps(self, args: Sequence[Arg]) -> None:
-        """Views of one buffer that start at different places: what one writes the other reads, which separate tensors do not show."""
+    def apart(self, args: Sequence[Arg]) -> list[Arg]:
+        """Views of one buffer that overlap are refused where one is written: what one writes the other reads, which separate tensors
+        do not show. What an input may be read past its view ends where another argument starts."""
         tensors = [a for a in args if isinstance(a, TensorArg) and a.name in self.starts and a.storage]
         tensors.sort(key=lambda a: self.starts[a.name])
+        reach: dict[str, int] = {}
         for i, first in enumerate(tensors):
-            end = self.starts[first.name] + first.storage * first.element_bytes
+            start, own = self.starts[first.name], first.storage - first.extra_elements
             for second in tensors[i + 1 :]:
-                if self.starts[second.name] >= end:
+                distance = self.starts[second.name] - start
+                if distance >= first.storage * first.element_bytes:
                     break
-                if first.role is not Role.IN or second.role is not Role.IN:
-                    raise UnsupportedError(
-                        f"arguments {first.name} and {second.name} overlap in memory (views of one buffer), and one of them is written",
-                        feature="overlapping arguments", hint="pass tensors that share all of their memory or none of it",
-                    )  # fmt: skip
+                if distance < own * first.element_bytes:
+                    _refuse_written(first, second)
+                elif second.role is not Role.IN:
+                    reach[first.name] = distance // first.element_bytes - own
+                    break
+        return [replace(a, extra_elements=reach[a.name]) if isinstance(a, TensorArg) and a.name in reach else a for a in args]
 
     def with_shared_roles(self, args: list[Arg]) -> list[Arg]:
         """Owners of an address get the roles of all its arguments together, and the longest reach."""
@@ -137,6 +141,15 @@ class _Tensors:
         # an input may be read past its view, as on the machine; what is written past a view belongs to someone else
         extra = max(0, self.extents[arg.name] - arg.storage) if role is Role.IN else 0
         return replace(arg, role=role, extra_elements=extra)
+
+
+def _refuse_written(first: TensorArg, second: TensorArg) -> None:
+    if first.role is Role.IN and second.role is Role.IN:
+        return
+    raise UnsupportedError(
+        f"arguments {first.name} and {second.name} overlap in memory (views of one buffer), and one of them is written",
+        feature="overlapping arguments", hint="pass tensors that share all of their memory or none of it",
+    )  # fmt: skip
 
 
 _FLOATS = {"fp16": "f16", "bf16": "bf16", "fp32": "f32", "fp64": "f64", "f32": "f32", "f64": "f64"}
