@@ -33,6 +33,7 @@ class Tuning:
 
     reference: TtirReference
     groups: list[tuple[TtirReference, list[str]]]
+    undecided: list[str] = field(default_factory=list)
     reports: list[KernelReport] = field(default_factory=list)
 
     def sentences(self) -> list[str]:
@@ -44,6 +45,8 @@ class Tuning:
             verb = "agrees with no other" if len(members) == 1 else "agree with each other"
             side = "with the reference: " if i == 0 else ""
             rows.append(f"{side}{'; '.join(members)} {verb}")
+        if self.undecided:
+            rows.append(f"neither proved nor refuted against the reference: {'; '.join(self.undecided)}")
         return rows
 
 
@@ -164,9 +167,12 @@ class Session:
         """Put a configuration's source into the group it agrees with, or into one of its own."""
         if job.source is None:
             return
-        differs = any(row.against == REFERENCE and row.status is Status.REFUTED for row in report.comparisons)
-        if not differs:
+        found = {row.status for row in report.comparisons if row.against == REFERENCE}
+        if found <= {Status.PROVED}:  # (the reference itself is compared with its own source only)
             tuning.groups[0][1].append(label)
+            return
+        if Status.REFUTED not in found:
+            tuning.undecided.append(label)
             return
         mine = TtirReference(job.source, job.launch, label)
         for representative, members in tuning.groups[1:]:
