@@ -1,7 +1,7 @@
 # Every target uses the Python of the environment it is run in: make check PYTHON=.venv/bin/python
 PYTHON ?= python3
 
-.PHONY: check lint types test nightly compat schema instructions
+.PHONY: check lint types test nightly compat schema instructions modules
 
 check: lint types test
 
@@ -33,3 +33,6 @@ schema:
 
 instructions:
 	$(PYTHON) -m ptx_engine.isa.instruction_page > docs/instructions.md
+
+modules:
+	$(PYTHON) docs/module_map.py > docs/modules.md

@@ -41,7 +41,7 @@ ADAPTERS = {
 }  # fmt: skip
 
 FORBIDDEN_NAMES = {"utils", "util", "common", "helpers", "helper", "misc"}
-MAX_LINES = 700
+MAX_LINES = 500
 MAX_FUNCTION_LINES = 60
 
 
