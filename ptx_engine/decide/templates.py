@@ -28,6 +28,7 @@ from ptx_engine.terms.arena import CONST_CAP, NAN, UNDEF, Arena
 __all__ = ["ClassResult", "Outcome", "ProofBudget", "prove_columns"]
 
 _SEEDS = 4
+_LARGE_TABLE = 1 << 22  # ids; larger tables are looked through only where lanes are permuted
 _LATE_SPLITS = 32  # a class whose full proof failed is not split into more parts than that
 
 
@@ -317,7 +318,7 @@ def _coincidences(template: Template) -> np.ndarray:
     columns = template.columns
     leaves = _overlapping(template)
     outputs = columns.outputs
-    if not leaves:
+    if not leaves or (len(leaves) * outputs > _LARGE_TABLE and not _permuted(template)):
         return np.zeros(outputs, np.intp)
     table = np.stack([columns.blocks(n)[columns.partitions[columns.part_of(n)].inverse] for n in leaves], axis=1)
     order = np.argsort(table, axis=1, kind="stable")
