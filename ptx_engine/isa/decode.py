@@ -140,6 +140,7 @@ class Decode:
     def __init__(self, env: Environment, instruction: Instruction, pc: int, mods: dict[str, str]) -> None:
         self.env = env
         self.ins = instruction
+        self.name = instruction.mnemonic
         self.pc = pc
         self.mods = mods
         self.arena = env.arena

@@ -45,7 +45,7 @@ def gather(d: Decode, g: Group, registers: Sequence[int], fmts: tuple[Fmt, ...],
     """The matrices (warps, ..., rows, cols) that a fragment's registers hold, as numbers of the algebra."""
     columns: list[int | float | np.ndarray] = []
     for r in registers:
-        columns.extend(d.algebra.read(g.R[r], fmts, d.ins.mnemonic))
+        columns.extend(d.algebra.read(g.R[r], fmts, d.name))
     return stack(columns, g.n, d.algebra.number)[:, layout]
 
 

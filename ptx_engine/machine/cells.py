@@ -11,8 +11,23 @@ from collections.abc import Sequence
 import numpy as np
 
 from ptx_engine.errors import NotStructuredError
+from ptx_engine.isa.fields import Slice, slice_part
 from ptx_engine.isa.reinterpret import byte_parts, low_bits
-from ptx_engine.isa.values import BITS, UINT, Fmt, Part, Sym, Value, const_part, covering, int_fmt, split_bits, uninitialised
+from ptx_engine.isa.values import (
+    BITS,
+    UINT,
+    Fmt,
+    Part,
+    Sym,
+    Value,
+    const_part,
+    covering,
+    int_fmt,
+    piece_of,
+    same_ids,
+    split_bits,
+    uninitialised,
+)
 from ptx_engine.terms import UNDEF, Arena
 
 UNINITIALISED = 0
@@ -114,7 +129,7 @@ class Cells:
         else:
             cell = (address >> address.dtype.type(shift)).astype(np.int64)
         if isinstance(slots, int):
-            return cell + slots * self.stride
+            return cell + slots * self.stride if slots else cell
         return cell + slots.astype(np.int64) * self.stride
 
     def write(self, index: "int | np.ndarray", cells: Sequence[tuple["int | np.ndarray", int]]) -> None:
@@ -131,6 +146,8 @@ class Cells:
         """``count`` consecutive cells of each access as columns."""
         if isinstance(index, int):
             return [(int(self.ids[index + j]), int(self.tags[index + j])) for j in range(count)]
+        if count == 1:
+            return [(self.ids[index], self.tags[index])]
         block = index[:, None] + np.arange(count)
         ids, tags = self.ids[block], self.tags[block]
         return [(ids[:, j], tags[:, j]) for j in range(count)]
@@ -153,7 +170,7 @@ def assemble(arena: Arena, formats: CellFormats, columns: Sequence[Column], what
         if tag is None or tag == UNINITIALISED:
             part, used = _mixed(arena, formats, columns[i:], what)
         else:
-            part, used = _uniform(formats, columns[i:], tag, what)
+            part, used = _uniform(arena, formats, columns[i:], tag, what)
         parts.append(part)
         i += used
     if all(f.kind == "bits" for f, _ in parts):
@@ -169,18 +186,24 @@ def uniform_tag(tags: "int | np.ndarray") -> int | None:
     return first if bool((tags == first).all()) else None
 
 
-def _uniform(formats: CellFormats, columns: Sequence[Column], tag: int, what: str) -> tuple[Part, int]:
+def _uniform(arena: Arena, formats: CellFormats, columns: Sequence[Column], tag: int, what: str) -> tuple[Part, int]:
+    """The element, or the piece of one, that a column begins with, and how many columns it takes."""
     fmt, piece = formats.fmt(tag)
     ids = columns[0][0]
     if fmt.kind == "bits":
         return (fmt, _bits(ids, formats.granule)), 1
     count = formats.pieces(fmt)
-    whole = piece == 0 and len(columns) >= count
-    for j in range(1, count):
-        whole = whole and uniform_tag(columns[j][1]) == tag + j and bool(np.array_equal(columns[j][0], ids))
-    if not whole:
+    used = 1
+    while piece + used < count and used < len(columns) and uniform_tag(columns[used][1]) == tag + used and same_ids(columns[used][0], ids):
+        used += 1
+    if used == count:
+        return (fmt, ids), count
+    cell = 8 * formats.granule
+    parent, lo = piece_of(fmt) if fmt.kind == "piece" else (fmt, 0)
+    part = slice_part(arena, Slice((parent, ids), lo + cell * piece, cell * used))
+    if part is None:
         raise NotStructuredError(f"{what} reads part of a {fmt.name} element", feature=f"torn {fmt.name}")
-    return (fmt, ids), count
+    return part, used
 
 
 def _bits(ids: "int | np.ndarray", granule: int) -> "int | np.ndarray":

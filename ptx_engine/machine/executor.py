@@ -175,14 +175,15 @@ class Machine:
         self.warp_syncs = self.env.warp_syncs = WarpSyncs(len(ctas), self.block_threads)
         self.ready: dict[int, list[Group]] = {}
         self.heap: list[int] = []
+        #: the only group that can run, which so needs no queue
+        self._alone: Group | None = None
         self.polling: list[Polling] = []
         self._looked_at = -1
+        self._turn = 0
         self._push(self.env.new_group(ctas), 0)
         while True:
-            while self.heap:
-                pc = heapq.heappop(self.heap)
-                groups = self.ready.pop(pc)
-                self._run(self._merge(groups, pc))
+            while (g := self._next_group()) is not None:
+                self._run(g)
             if not self._meet() and not self._release() and not self._wake():
                 break
         self._check_deadlock()
@@ -193,11 +194,30 @@ class Machine:
             self._exit(g)
             return
         g.pc = pc
-        if pc in self.ready:
-            self.ready[pc].append(g)
+        if self._alone is None and not self.heap:
+            self._alone = g
+            return
+        if self._alone is not None:
+            self._queue(self._alone)
+            self._alone = None
+        self._queue(g)
+
+    def _queue(self, g: Group) -> None:
+        if g.pc in self.ready:
+            self.ready[g.pc].append(g)
         else:
-            self.ready[pc] = [g]
-            heapq.heappush(self.heap, pc)
+            self.ready[g.pc] = [g]
+            heapq.heappush(self.heap, g.pc)
+
+    def _next_group(self) -> Group | None:
+        """The group at the lowest pc, merged from all that stand there; None if none can run."""
+        if self._alone is not None:
+            g, self._alone = self._alone, None
+            return g
+        if not self.heap:
+            return None
+        pc = heapq.heappop(self.heap)
+        return self._merge(self.ready.pop(pc), pc)
 
     def _merge(self, groups: list[Group], pc: int) -> Group:
         """Groups that meet at a block's start become one; only live registers are carried."""
@@ -219,7 +239,8 @@ class Machine:
         self.executed += block.size * g.n
         if self.executed > self.budget.thread_instructions:
             raise BudgetError(f"more than {self.budget.thread_instructions} thread-instructions")
-        if time.perf_counter() > self.deadline:
+        self._turn += 1
+        if self._turn & 63 == 0 and time.perf_counter() > self.deadline:
             raise BudgetError(f"execution took more than {self.budget.seconds} s")
         arena = self.env.arena
         try:
@@ -276,7 +297,9 @@ class Machine:
         if end.predicate is None:
             self._take(g, end)
             return
-        p = concrete_predicate(g.R[end.predicate], "a branch")
+        p = g.R[end.predicate]
+        if p.__class__ is not bool:
+            p = concrete_predicate(p, "a branch")
         if isinstance(p, np.ndarray):
             active = ~p if end.negated else p
             count = int(np.count_nonzero(active))

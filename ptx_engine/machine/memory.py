@@ -6,6 +6,7 @@ reports all faults.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from time import perf_counter
 
 import numpy as np
@@ -36,6 +37,10 @@ class Memory(MemoryChecks):
 
     def load(self, g: Group, space: str, address: "int | np.ndarray", widths: tuple[int, ...], instruction: int) -> list[Value]:
         """Registers of the given widths (bits) from one access per lane."""
+        if address.__class__ is int and space == "global" and len(widths) == 1:
+            value = self._input_element(address, widths[0])
+            if value is not None:
+                return [value]
         if space == "param":
             return self._load_params(address, widths)
         address = _concrete(address, "load")
@@ -145,8 +150,22 @@ class Memory(MemoryChecks):
         if space == "shared":
             self._order_access(False, Space.SHARED, g, address, nbytes, instruction, None)
         columns = cells.read(cells.index(slots, address), nbytes // self.formats.granule)
+        if len(columns) == 1:
+            plain = self._whole_cell(*columns[0])
+            if plain is not None:
+                return [plain]
         self._check_initialised(g, space, columns, address, nbytes, instruction)
         return self._registers(columns, widths)
+
+    def _whole_cell(self, ids: "int | np.ndarray", tags: "int | np.ndarray") -> Value:
+        """A column of elements of one cell and one format, which is what most loads find; None for anything else."""
+        if not isinstance(tags, np.ndarray):
+            return None
+        tag = int(tags[0])
+        if tag == UNINITIALISED or not bool((tags == tag).all()):
+            return None
+        fmt, piece = self.formats.fmt(tag)
+        return Sym(((fmt, ids),)) if piece == 0 and fmt.kind != "bits" and fmt.bits == 8 * self.formats.granule else None
 
     def _registers(self, columns: list[Column], widths: tuple[int, ...]) -> list[Value]:
         values: list[Value] = []
@@ -343,7 +362,7 @@ class Memory(MemoryChecks):
             self._check_initialised(g, "shared", [(ids[:, j], tags[:, j]) for j in range(count)], address, 16, instruction)
         return ids, tags
 
-    def assemble(self, columns: list[Column], what: str) -> Value:
+    def assemble(self, columns: Sequence[Column], what: str) -> Value:
         """Cells read as one register."""
         return assemble(self.arena, self.formats, columns, what)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from time import perf_counter
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from ptx_engine.errors import UnsupportedError
 from ptx_engine.isa.decode import Strength
 from ptx_engine.isa.group import Group
-from ptx_engine.isa.values import Value
+from ptx_engine.isa.values import Sym, Value
 from ptx_engine.launch import BoundLaunch
 from ptx_engine.machine.cells import UNINITIALISED, CellFormats, Cells, Column
 from ptx_engine.machine.findings_log import FindingLog
@@ -39,7 +40,9 @@ class MemoryChecks:
             VariableMemory(bound.arena, buffer, self.formats) if isinstance(buffer, VariableBuffer) else TensorMemory(bound.arena, buffer)
             for buffer in bound.buffers
         ]
-        self._starts = np.array([b.address for b in bound.buffers], np.uint64)
+        self._start_list = [b.address for b in bound.buffers]
+        self._starts = np.array(self._start_list, np.uint64)
+        self._recent: TensorMemory | None = None
         self.params: dict[int, tuple[int, Value]] = {}  # byte offset -> (width in bits, value)
         self.constants: dict[str, Cells] = {}
         self.order_seconds = 0.0
@@ -95,7 +98,8 @@ class MemoryChecks:
                 return None
             columns = np.full(g.n, address, np.int64)
         else:
-            if int(address.max()) <= size - nbytes and not (nbytes > 1 and int(np.bitwise_or.reduce(address)) & (nbytes - 1)):
+            union = int(np.bitwise_or.reduce(address))  # at least the greatest address, with every bit that one has
+            if not union & (nbytes - 1) and (0 <= union <= size - nbytes or int(address.max()) <= size - nbytes):
                 return None
             columns = address.astype(np.int64)
         outside = (columns < 0) | (columns > size - nbytes)
@@ -135,12 +139,27 @@ class MemoryChecks:
     def _resolve(self, address: "int | np.ndarray") -> "int | np.ndarray":
         """The number of the buffer that each address would belong to (the last one starting at or before it)."""
         if isinstance(address, int):
-            return int(np.searchsorted(self._starts, np.uint64(address), "right")) - 1
+            return bisect_right(self._start_list, address) - 1
         low = int(np.searchsorted(self._starts, np.uint64(address.min()), "right")) - 1
         high = int(np.searchsorted(self._starts, np.uint64(address.max()), "right")) - 1
         if low == high:
             return low
         return np.searchsorted(self._starts, address.astype(np.uint64), "right") - 1
+
+    def _input_element(self, address: int, width: int) -> Value:
+        """One element of an input at an address that is the same in all threads; None where that is not what is read."""
+        tensor = self._recent
+        if tensor is None or not tensor.first <= address < tensor.stop:
+            number = bisect_right(self._start_list, address) - 1
+            if number < 0:
+                return None
+            tensor = self._recent = self.tensors[number]
+            if address >= tensor.stop:
+                return None
+        entry = tensor.buffer.input
+        if entry is None or width != tensor.fmt.bits or not tensor.read_only or tensor.cells is not None or address % tensor.element_bytes:
+            return None
+        return Sym(((tensor.fmt, -1 - entry.base - (address - tensor.first) // tensor.element_bytes),))
 
     def _check_tensor(
         self, g: Group, number: int, address: "int | np.ndarray", nbytes: int, instruction: int, role: str

@@ -28,6 +28,7 @@ class TensorMemory:
         self.fmt = dtype_fmt(buffer.arg.dtype)
         self.element_bytes = buffer.arg.element_bytes
         self.read_only = buffer.arg.role is Role.IN
+        self.first, self.stop = buffer.address, buffer.address + buffer.bytes
         contents = buffer.arg.contents
         self.contents: np.ndarray | None = None if isinstance(contents, str) else np.ascontiguousarray(contents).ravel()
         self._ids: np.ndarray | None = None

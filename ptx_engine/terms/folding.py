@@ -24,8 +24,13 @@ class Folding(Storage):
 
     def folded(self, op: Op, scalar: Fold, operands: tuple[Ids, ...]) -> Ids:
         """Emit ``op`` over operands, folding lane by lane where an operand is an interned constant."""
-        if all(isinstance(x, int) for x in operands):
-            folded = scalar(*operands) if any(0 <= x < CONST_CAP for x in operands) else None
+        constant = False
+        for x in operands:
+            if x.__class__ is not int:
+                break
+            constant = constant or 0 <= x < CONST_CAP
+        else:
+            folded = scalar(*operands) if constant else None
             return folded if folded is not None else self.emit_scalar(op, *operands, *(0,) * (3 - len(operands)))  # type: ignore[arg-type]
         if not any(has_const(x) for x in operands):
             return self.emit(op, *operands)

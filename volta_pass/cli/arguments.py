@@ -103,7 +103,8 @@ def _add_demo(commands: Any) -> None:
 
 def _add_bench(commands: Any) -> None:
     parser = _add(commands, "bench", "Measure, and compare with the targets.")
-    parser.add_argument("name", choices=("triton",), metavar="NAME", help="triton: validation time over Triton's compile time")
+    what = "triton: validation time over Triton's compile time; exec: thread-instructions per second"
+    parser.add_argument("name", choices=("triton", "exec"), metavar="NAME", help=what)
 
 
 def _add_doctor(commands: Any) -> None:

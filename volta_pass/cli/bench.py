@@ -8,7 +8,7 @@ import os
 import statistics
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 
@@ -35,7 +35,7 @@ LIMIT_S = 30.0
 
 @dataclass(frozen=True)
 class Row:
-    """One figure; ``met`` says whether it is at most the target."""
+    """One figure; ``met`` says whether it reaches the target: rates at least, times and sizes at most."""
 
     name: str
     figure: float
@@ -46,8 +46,7 @@ class Row:
 
 def command(args: argparse.Namespace) -> int:
     """Measure and print; 0 if every target is met and every kernel proved, else 1."""
-    with _fresh_compilations():
-        rows = triton_rows()
+    rows = BENCHES[args.name]()
     if args.json:
         print(json.dumps([asdict(row) for row in rows], indent=2))
     else:
@@ -60,6 +59,22 @@ def triton_rows() -> list[Row]:
 
     A kernel that is not proved has one row that says so: its time would mean nothing.
     """
+    with _fresh_compilations():
+        return _triton_rows()
+
+
+def exec_rows() -> list[Row]:
+    """Millions of thread-instructions per second, symbolic and with order checking."""
+    from volta_pass.cli.bench_exec import CASES, rate
+
+    rows = []
+    for case in CASES:
+        figure = round(rate(case), 3)
+        rows.append(Row(f"{case.threads} thread{'s' * (case.threads > 1)}", figure, "M/s", case.target, figure >= case.target))
+    return rows
+
+
+def _triton_rows() -> list[Row]:
     _measure("add")  # imports and first-use costs of both sides are nobody's
     rows: list[Row] = []
     for name, (ratio_target, seconds_target) in TRITON_TARGETS.items():
@@ -82,6 +97,10 @@ def _measure(name: str) -> KernelReport:
 
 def _row(name: str, figure: float, unit: str, target: float) -> Row:
     return Row(name, round(figure, 4), unit, target, figure <= target)
+
+
+#: name -> measurement
+BENCHES: dict[str, Callable[[], list[Row]]] = {"triton": triton_rows, "exec": exec_rows}
 
 
 @contextmanager
