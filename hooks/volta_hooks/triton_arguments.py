@@ -98,7 +98,8 @@ def _extent_bytes(tensor: Any) -> int:
         return 0
     if not all(tensor.shape):
         return 0
-    return int(size()) * (1 + sum((extent - 1) * step for extent, step in zip(tensor.shape, tensor.stride())))
+    elements = 1 + sum((int(extent) - 1) * int(step) for extent, step in zip(tensor.shape, tensor.stride()))
+    return int(size()) * elements
 
 
 def _fact(number: int, arg: Any, addresses: dict[int, int]) -> Any:
