@@ -29,7 +29,7 @@ from ptx_engine.machine.environment import MachineEnvironment, local_layout, sha
 from ptx_engine.machine.findings_log import FindingLog
 from ptx_engine.machine.memory import Memory
 from ptx_engine.machine.order_port import NoOrder, OrderPort
-from ptx_engine.machine.polling import Poll
+from ptx_engine.machine.polling import Poll, Pollers, Polling
 from ptx_engine.machine.predication import concrete_predicate
 from ptx_engine.machine.preparation import calls_inlined, check_block, choose_entry, granule_of, linear_ctas, make_origins
 from ptx_engine.machine.program import Block, Program, PtxOrigin, Terminator, located
@@ -94,17 +94,6 @@ def execute(
     function = choose_entry(module, entry)
     machine = Machine(module, calls_inlined(function, module, externs, bound), bound, budget, order, source)
     return machine.run(ctas if ctas is not None else bound.launch.ctas, start)
-
-
-@dataclass(eq=False)
-class Polling:
-    """A group at the end of a turn of a loop that waits for memory: where the loop begins, and the writes seen when it looked."""
-
-    group: Group
-    pc: int
-    target: int
-    strict: bool
-    writes: int
 
 
 class Machine:
@@ -177,8 +166,7 @@ class Machine:
         self.heap: list[int] = []
         #: the only group that can run, which so needs no queue
         self._alone: Group | None = None
-        self.polling: list[Polling] = []
-        self._looked_at = -1
+        self.polling = Pollers()
         self._turn = 0
         self._push(self.env.new_group(ctas), 0)
         while True:
@@ -337,7 +325,7 @@ class Machine:
         if end.kind == "branch" and end.poll is Poll.NO:
             self._push(g, end.targets[0])
         elif end.kind == "branch":
-            self.polling.append(Polling(g, end.pc, end.targets[0], end.poll is Poll.STRICT, self.memory.writes))
+            self.polling.waiting.append(Polling(g, end.pc, end.targets[0], end.poll is Poll.STRICT, self.memory.writes))
         elif end.kind == "exit":
             self._exit(g)
         elif end.kind == "trap":
@@ -418,12 +406,8 @@ class Machine:
         return bool(done)
 
     def _wake(self) -> bool:
-        """Let loops that wait for memory look again where something was stored since, or once more after that; False for a deadlock."""
-        writes = self.memory.writes
-        ready = [p for p in self.polling if not p.strict or p.writes != writes]
-        if not ready and writes != self._looked_at:
-            self._looked_at, ready = writes, list(self.polling)
-        self.polling = [p for p in self.polling if p not in ready]
+        """Let loops that wait for memory look again; False where that would show them nothing new."""
+        ready = self.polling.ready(self.memory.writes)
         for p in ready:
             self._push(p.group, p.target)
         return bool(ready)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from ptx_engine.syntax.ast import Instruction, Reg, Vec
 
 if TYPE_CHECKING:
+    from ptx_engine.isa.group import Group
     from ptx_engine.machine.program import Block, Program
 
 
@@ -22,6 +23,34 @@ class Poll(Enum):
     NO = "no"
     STRICT = "strict"
     LOOSE = "loose"
+
+
+@dataclass(eq=False)
+class Polling:
+    """A group at the end of a turn of a loop that waits for memory: where the loop begins, and the writes seen when it looked."""
+
+    group: Group
+    pc: int
+    target: int
+    strict: bool
+    writes: int
+
+
+class Pollers:
+    """The groups of a batch that wait for memory."""
+
+    def __init__(self) -> None:
+        self.waiting: list[Polling] = []
+        self._looked_at = -1
+
+    def ready(self, writes: int) -> list[Polling]:
+        """Those that may look again, taken out: something was stored since they did, or all of them once more after the last store
+        (one may have looked before it); none for a deadlock."""
+        found = [p for p in self.waiting if not p.strict or p.writes != writes]
+        if not found and writes != self._looked_at:
+            self._looked_at, found = writes, list(self.waiting)
+        self.waiting = [p for p in self.waiting if p not in found]
+        return found
 
 
 _STRONG = frozenset(("volatile", "relaxed", "acquire", "mmio"))
