@@ -11,7 +11,7 @@ from ptx_engine.isa.algebra import Algebra
 from ptx_engine.isa.decode import TYPE_BITS
 from ptx_engine.isa.group import WARP, Group
 from ptx_engine.isa.values import FLOATS, Sym, Value, dtype_fmt, int_fmt
-from ptx_engine.launch import DTYPES, BoundLaunch, NullArg, ScalarArg
+from ptx_engine.launch import DTYPES, BoundLaunch, NullArg, ScalarArg, check_shared_bytes
 from ptx_engine.machine.findings_log import FindingLog
 from ptx_engine.machine.memory import Memory
 from ptx_engine.machine.order_port import OrderPort, SpecEvents
@@ -177,7 +177,10 @@ def _align(offset: int, to: int) -> int:
 
 
 def shared_layout(module: Module, flat: FlatFunction, dynamic_bytes: int) -> tuple[dict[str, int], int]:
-    """Offsets of shared variables in the CTA's window, and the window's size: static ones first, extern arrays after them."""
+    """Offsets of shared variables in the CTA's window, and the window's size: static ones first, extern arrays after them.
+
+    Raises LaunchError for a size that no GPU has.
+    """
     offsets: dict[str, int] = {}
     used = 0
     variables = [v for v in (*module.variables, *flat.variables) if v.space == "shared"]
@@ -190,7 +193,9 @@ def shared_layout(module: Module, flat: FlatFunction, dynamic_bytes: int) -> tup
     start = _align(used, max([16, *(v.align for v in dynamic)])) if dynamic else used
     for v in dynamic:
         offsets[v.name] = start
-    return offsets, (start + dynamic_bytes if dynamic or dynamic_bytes else used)
+    size = start + dynamic_bytes if dynamic or dynamic_bytes else used
+    check_shared_bytes(size, "of shared memory in a CTA")
+    return offsets, size
 
 
 def local_layout(flat: FlatFunction) -> tuple[dict[str, int], int]:

@@ -115,6 +115,12 @@ TEXTS: list[Case] = [
     ("a huge literal", CHECK, [ptx("ret;", f"mov.u64 %rd1, {10**26};\nret;")], "malformed number"),
     ("deep scopes", CHECK, [ptx("ret;", "{" * 3000 + "}" * 3000 + "ret;")], "nested deeper than"),
     ("deep expressions", CHECK, [ptx("ret;", "mov.u32 %r1, " + "(" * 5000 + "1" + ")" * 5000 + ";\nret;")], "nested deeper than"),
+    (
+        "more shared memory than any GPU has",
+        CHECK,
+        [ptx(".shared", f".shared .align 4 .b8 big[{10**12}];\n.shared")],
+        "bytes of shared memory",
+    ),
     ("two entries", CHECK, [doubled("other")], "has 2 entries"),
     ("an unreadable file", CHECK, [a_symbolic_link_to_itself], "cannot read"),
     ("a folder", CHECK, [replaced_by_folder], "Is a directory"),
