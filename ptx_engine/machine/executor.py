@@ -447,7 +447,7 @@ class Machine:
         if parted is not None:
             error = UnsupportedError(f"lanes of a warp meet at different {parted.what} instructions", feature=f"parted {parted.what}")
             raise located(error, self.program.flat.instructions[parted.pc], self.origins[parted.pc])
-        if self.polling and len(self.log.ctas) < self.bound.launch.cta_count:
+        if self.polling.waiting and len(self.log.ctas) < self.bound.launch.cta_count:
             raise BudgetError("a loop waits for a store of a CTA that does not run together with it", hint="launch fewer CTAs")
         polls = [Stuck(p.group.threads, p.pc, "a loop that polls memory", lambda _: "a value that no thread stores") for p in self.polling.waiting]
         self.deadlocks.add(self.log.ctas, [*stuck_at_barriers(self.barriers), *stuck_at_warp_syncs(self.warp_syncs), *polls])
