@@ -213,7 +213,11 @@ def local_layout(flat: FlatFunction) -> tuple[dict[str, int], int]:
 def layout_variables(module: Module, flat: FlatFunction, bound: BoundLaunch, memory: Memory) -> dict[str, int]:
     """Addresses of every variable and parameter; parameter values go into ``memory.params``."""
     symbols, _ = shared_layout(module, flat, bound.launch.dynamic_shared_bytes)
-    symbols.update(local_layout(flat)[0])
+    local, _ = local_layout(flat)
+    sizes = {v.name: v.size for v in (*module.variables, *flat.variables)}
+    for space, offsets in (("shared", symbols), ("local", local)):
+        memory.places[space] = sorted((offset, sizes[name], name) for name, offset in offsets.items())
+    symbols.update(local)
     offset = 0
     args = bound.launch.args
     params = flat.function.params

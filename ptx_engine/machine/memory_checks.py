@@ -44,7 +44,8 @@ class MemoryChecks:
         self._starts = np.array(self._start_list, np.uint64)
         self._recent: TensorMemory | None = None
         self.params: dict[int, tuple[int, Value]] = {}  # byte offset -> (width in bits, value)
-        self.constants: dict[str, Cells] = {}
+        #: variables of the shared and the local window: (offset, size, name), ascending
+        self.places: dict[str, list[tuple[int, int, str]]] = {"shared": [], "local": []}
         self.order_seconds = 0.0
         #: stores, copies and atomics so far: a polling loop looks again when this has changed
         self.writes = 0
@@ -107,8 +108,8 @@ class MemoryChecks:
             where = np.flatnonzero(outside)
             at = int(columns[where[0]])
             self.log.add(
-                "out of bounds", f"{role} of {nbytes} bytes at {space}+0x{at & 0xFFFFFFFF:x}, but the window has {size} bytes",
-                g, where, instruction, role=role, space=space, offset=at, width=nbytes,
+                "out of bounds",
+                f"{role} of {nbytes} bytes at {space}+0x{at & 0xFFFFFFFF:x}, but the window has {size} bytes{self._beside(space, at)}", g, where, instruction, role=role, space=space, offset=at, width=nbytes,
             )  # fmt: skip
         crooked = ~outside & (columns % nbytes != 0)
         if crooked.any():
@@ -119,6 +120,14 @@ class MemoryChecks:
                 g, where, instruction, role=role, space=space, offset=at, width=nbytes,
             )  # fmt: skip
         return np.flatnonzero(~outside & ~crooked)
+
+    def _beside(self, space: str, at: int) -> str:
+        """The variable that an address outside of a window is nearest to."""
+        places = self.places[space]
+        if not places:
+            return ""
+        offset, size, name = max((p for p in places if p[0] <= at), default=places[0])
+        return f": {at - offset - size} bytes past the end of {name}" if at >= offset + size else f": {offset - at} bytes before {name}"
 
     def _check_initialised(
         self, g: Group, space: str, columns: list[Column], address: "int | np.ndarray", nbytes: int, instruction: int

@@ -100,6 +100,7 @@ def test_local_arrays_belong_to_their_thread() -> None:
     assert kinds(run_) == [] and column(run_, arena) == list(range(8))
     run_, _ = run(module(body.replace("[%d4+8]", "[%d4+32]") + STORE), [out(8)], block=8)
     assert kinds(run_) == ["out of bounds"]
+    assert "0 bytes past the end of __local_depot0" in run_.findings[0].message
 
 
 def test_an_input_of_the_same_name_is_another_thing() -> None:
