@@ -216,7 +216,10 @@ def layout_variables(module: Module, flat: FlatFunction, bound: BoundLaunch, mem
     local, _ = local_layout(flat)
     sizes = {v.name: v.size for v in (*module.variables, *flat.variables)}
     for space, offsets in (("shared", symbols), ("local", local)):
-        memory.places[space] = sorted((offset, sizes[name], name) for name, offset in offsets.items())
+        memory.places[space] = sorted(
+            (offset, sizes[name] or memory.shared_bytes - offset, name)
+            for name, offset in offsets.items()  # dynamic: the rest
+        )
     symbols.update(local)
     offset = 0
     args = bound.launch.args

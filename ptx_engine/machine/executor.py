@@ -449,7 +449,10 @@ class Machine:
             raise located(error, self.program.flat.instructions[parted.pc], self.origins[parted.pc])
         if self.polling.waiting and len(self.log.ctas) < self.bound.launch.cta_count:
             raise BudgetError("a loop waits for a store of a CTA that does not run together with it", hint="launch fewer CTAs")
-        polls = [Stuck(p.group.threads, p.pc, "a loop that polls memory", lambda _: "a value that no thread stores") for p in self.polling.waiting]
+        polls = [
+            Stuck(p.group.threads, p.pc, "a loop that polls memory", lambda _: "a value that no thread stores")
+            for p in self.polling.waiting
+        ]
         self.deadlocks.add(self.log.ctas, [*stuck_at_barriers(self.barriers), *stuck_at_warp_syncs(self.warp_syncs), *polls])
 
     # --- the end --------------------------------------------------------------------------------

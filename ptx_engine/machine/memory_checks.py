@@ -109,7 +109,8 @@ class MemoryChecks:
             at = int(columns[where[0]])
             self.log.add(
                 "out of bounds",
-                f"{role} of {nbytes} bytes at {space}+0x{at & 0xFFFFFFFF:x}, but the window has {size} bytes{self._beside(space, at)}", g, where, instruction, role=role, space=space, offset=at, width=nbytes,
+                f"{role} of {nbytes} bytes at {space}+0x{at & 0xFFFFFFFF:x}, but the window has {size} bytes{self._beside(space, at)}",
+                g, where, instruction, role=role, space=space, offset=at, width=nbytes,
             )  # fmt: skip
         crooked = ~outside & (columns % nbytes != 0)
         if crooked.any():
