@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ptx_engine.isa.group import Group
+from ptx_engine.machine.predication import concrete_predicate
 from ptx_engine.machine.program import BarrierOp
 
 
@@ -91,3 +92,24 @@ class Barriers:
             np.sort(np.concatenate(synced)) if synced else empty, np.sort(np.concatenate(arrived)) if arrived else empty,
             [w for w in taken if w.op.kind != "arrive"],
         )  # fmt: skip
+
+
+def reduce(waiting: Waiting, completed: Completed, slots: int, block_threads: int) -> None:
+    """Give a group the result of ``bar.red`` over all participating threads of each of ``slots`` CTAs."""
+    op = waiting.op
+    if op.kind != "red":
+        return
+    assert op.destination is not None and op.operand is not None
+    total, members = np.zeros(slots, np.int64), np.zeros(slots, np.int64)
+    for w in completed.resumed:
+        assert w.op.operand is not None
+        p = concrete_predicate(w.group.R[w.op.operand], "bar.red")
+        column = np.broadcast_to(np.asarray(p), (w.group.n,)) ^ w.op.operand_negated
+        slot = w.group.threads // block_threads
+        total += np.bincount(slot, column.astype(np.int64), slots).astype(np.int64)
+        members += np.bincount(slot, minlength=slots)
+    result = {"popc": total.astype(np.uint32), "and": total == members, "or": total > 0}[op.reduce]
+    column = result[waiting.group.threads // block_threads]
+    first = column[0]
+    same = bool((column == first).all())
+    waiting.group.R[op.destination] = (bool(first) if op.reduce != "popc" else int(first)) if same else column

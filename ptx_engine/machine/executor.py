@@ -22,11 +22,12 @@ from ptx_engine.isa.group import Group
 from ptx_engine.isa.values import UNINITIALISED_REGISTER, Value, join
 from ptx_engine.isa.warp import LanesMissing
 from ptx_engine.launch import BoundLaunch, Footprint, Role
-from ptx_engine.machine.barriers import Barriers, Completed, Waiting
+from ptx_engine.machine.barriers import Barriers, Completed, Waiting, reduce
 from ptx_engine.machine.data_flow import DataFlow
 from ptx_engine.machine.deadlocks import Deadlocks, Stuck, stuck_at_barriers, stuck_at_warp_syncs
 from ptx_engine.machine.environment import MachineEnvironment, local_layout, shared_layout
 from ptx_engine.machine.findings_log import FindingLog
+from ptx_engine.machine.loops import turn
 from ptx_engine.machine.memory import Memory
 from ptx_engine.machine.order_port import NoOrder, OrderPort
 from ptx_engine.machine.polling import Poll, Pollers, Polling
@@ -231,6 +232,7 @@ class Machine:
         if self._turn & 63 == 0 and time.perf_counter() > self.deadline:
             raise BudgetError(f"execution took more than {self.budget.seconds} s")
         arena = self.env.arena
+        self.log.turn = self.order.turn = turn(block.carried, g.R) if block.carried else ()
         try:
             for origin, step in block.steps:
                 arena.origin = origin
@@ -401,7 +403,7 @@ class Machine:
         for completed in done:
             self._tell_order(completed)
             for waiting in completed.resumed:
-                self._reduce(waiting, completed)
+                reduce(waiting, completed, len(self.barriers.live), self.block_threads)
                 self._push(waiting.group, waiting.pc + 1)
         return bool(done)
 
@@ -419,27 +421,6 @@ class Machine:
         else:
             self.order.cta_reset(completed.pc, np.unique(completed.arrived // self.block_threads), completed.number)
         self.memory.order_seconds += time.perf_counter() - start
-
-    def _reduce(self, waiting: Waiting, completed: Completed) -> None:
-        """The result of bar.red over all participating threads of each CTA."""
-        op = waiting.op
-        if op.kind != "red":
-            return
-        assert op.destination is not None and op.operand is not None
-        slots = len(self.barriers.live)
-        total, members = np.zeros(slots, np.int64), np.zeros(slots, np.int64)
-        for w in completed.resumed:
-            assert w.op.operand is not None
-            p = concrete_predicate(w.group.R[w.op.operand], "bar.red")
-            column = np.broadcast_to(np.asarray(p), (w.group.n,)) ^ w.op.operand_negated
-            slot = w.group.threads // self.block_threads
-            total += np.bincount(slot, column.astype(np.int64), slots).astype(np.int64)
-            members += np.bincount(slot, minlength=slots)
-        result = {"popc": total.astype(np.uint32), "and": total == members, "or": total > 0}[op.reduce]
-        column = result[waiting.group.threads // self.block_threads]
-        first = column[0]
-        same = bool((column == first).all())
-        waiting.group.R[op.destination] = (bool(first) if op.reduce != "popc" else int(first)) if same else column
 
     def _check_deadlock(self) -> None:
         """Groups still waiting when nothing can run: a deadlock. Raises UnsupportedError and BudgetError where others could come yet."""

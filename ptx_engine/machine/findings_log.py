@@ -9,6 +9,7 @@ import numpy as np
 from ptx_engine.findings import Finding, Severity, Site
 from ptx_engine.isa.group import WARP, Group
 from ptx_engine.launch import Launch
+from ptx_engine.order.turns import Turn, turn_text
 
 
 @dataclass
@@ -35,6 +36,8 @@ class FindingLog:
         self.ctas: np.ndarray = np.zeros(0, np.int64)  # linear CTA numbers of the current batch
         #: why equal footprints of this run prove nothing about other schedules, with the instruction
         self.dependent: dict[str, int] = {}
+        #: shown with the findings that follow
+        self.turn: Turn = ()
         self._entries: dict[tuple[str, int, str], _Entry] = {}
 
     def site(self, role: str, thread: int, instruction: int) -> Site:
@@ -55,7 +58,10 @@ class FindingLog:
         entry = self._entries.get(key)
         if entry is None:
             site = self.site(role or kind, int(g.threads[int(lanes[0])]), instruction)
-            entry = self._entries[key] = _Entry(kind, message, severity, space, tensor, index, offset, width, site, missing)
+            details = {"loop": turn_text(self.turn)} if self.turn else {}
+            entry = self._entries[key] = _Entry(
+                kind, message, severity, space, tensor, index, offset, width, site, missing, details=details
+            )
         entry.count += len(lanes)
 
     def schedule_dependent(self, reason: str, instruction: int) -> None:

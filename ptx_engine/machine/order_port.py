@@ -9,10 +9,14 @@ import numpy as np
 from ptx_engine.findings import Finding
 from ptx_engine.order.copies import WAIT_ALL
 from ptx_engine.order.records import AtomicKind, MemoryOrder, Observation, Scope, Space
+from ptx_engine.order.turns import Turn
 
 
 class OrderPort(Protocol):
-    """The part of ``order.OrderChecker`` that the machine calls."""
+    """The part of ``order.OrderChecker`` that the machine calls. ``turn`` is what the next accesses are shown with: uniform registers
+    that loops carry."""
+
+    turn: Turn
 
     @property
     def assumptions(self) -> list[str]: ...
@@ -58,6 +62,8 @@ class OrderPort(Protocol):
 
 class NoOrder:
     """Order checking switched off: listens to nothing and finds nothing. The verdict says so."""
+
+    turn: Turn = ()
 
     @property
     def assumptions(self) -> list[str]:

@@ -11,6 +11,7 @@ from ptx_engine.errors import ParseError, PtxError, Span, UnsupportedError
 from ptx_engine.isa.decode import Step
 from ptx_engine.isa.registry import find
 from ptx_engine.machine.environment import MachineEnvironment
+from ptx_engine.machine.loops import mark_loop_registers
 from ptx_engine.machine.polling import Flow, Poll, control_slots, is_strong_load, mark_polling
 from ptx_engine.machine.predication import guarded
 from ptx_engine.machine.recording import RecordingDecode, Uses
@@ -73,6 +74,8 @@ class Block:
     #: registers that predicated instructions may write
     guarded: set[int] = field(default_factory=set)
     live: tuple[int, ...] = ()
+    #: slot and name of the registers that the loops around carry from turn to turn
+    carried: tuple[tuple[int, str], ...] = ()
 
 
 class Program:
@@ -92,6 +95,7 @@ class Program:
         for start, stop in zip(leaders, [*leaders[1:], len(flat.instructions)]):
             self.blocks[start] = self._block(start, stop)
         self._liveness()
+        mark_loop_registers(self.blocks, flat.registers)
         if any(is_strong_load(i) for i in flat.instructions):
             env.control_slots.update(control_slots(self._roots(), self._flows))
             env.memory.polled = mark_polling(self)
@@ -118,7 +122,7 @@ class Program:
     def _rest(self, block: Block, pc: int) -> Block:
         """A block from ``pc`` on, which lies in it; its steps are one per instruction."""
         done = pc - block.start
-        rest = Block(pc, block.steps[done:], block.end, block.size - done)
+        rest = Block(pc, block.steps[done:], block.end, block.size - done, carried=block.carried)
         for at in range(pc, block.start + block.size):
             row = self.uses[at]
             guard = set() if row.predicate is None else {row.predicate, *row.writes}

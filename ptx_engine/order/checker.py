@@ -39,6 +39,7 @@ from ptx_engine.order.records import (
 )
 from ptx_engine.order.report import ReachOf, Report
 from ptx_engine.order.shared import SharedLog
+from ptx_engine.order.turns import Turn
 
 WARP_SIZE = 32
 
@@ -66,6 +67,8 @@ class OrderChecker:
         self._n = launch.threads
         self._warp_size = warp_size
         self._seq = 0
+        #: kept with the accesses that follow, and shown with findings about them
+        self.turn: Turn = ()
         self._value_keys = value_keys
         self._report = Report(launch, buffers, warp_size, value_keys, reach)
         self._shared = SharedLog(shared_bytes, self._examine)
@@ -199,7 +202,7 @@ class OrderChecker:
         self._seq += 1
         if kind & WRITE:
             self._batch.stores[threads] = True
-        column = Column(self._seq, kind, instruction, threads, addresses, nbytes, self._epoch, values, group, beyond_cta)
+        column = Column(self._seq, kind, instruction, threads, addresses, nbytes, self._epoch, values, group, beyond_cta, turn=self.turn)
         if space is Space.SHARED:
             self._shared.add(column)
         else:

@@ -12,6 +12,8 @@ from enum import Enum
 
 import numpy as np
 
+from ptx_engine.order.turns import Turn
+
 #: a time that never comes: an asynchronous copy that nobody waited for
 NEVER = np.int64(1 << 62)
 
@@ -205,6 +207,7 @@ class Column:
     group: IssueGroup | None = None
     beyond_cta: bool = True
     old: bool = False
+    turn: Turn = ()
     low: int = -1
     high: int = -1
     keys: dict[Callable[[np.ndarray], np.ndarray], np.ndarray] = field(default_factory=dict)
@@ -224,7 +227,7 @@ class Column:
         """The column of the accesses selected by a mask or by positions."""
         return Column(
             self.seq, self.kind, self.instruction, self.threads[keep], self.addresses[keep], self.nbytes, self.epoch,
-            None if self.values is None else self.values[keep], self.group, self.beyond_cta, self.old,
+            None if self.values is None else self.values[keep], self.group, self.beyond_cta, self.old, self.turn,
         )  # fmt: skip
 
     def released(self, positions: np.ndarray) -> np.ndarray:

@@ -20,6 +20,7 @@ from ptx_engine.order.equal_writes import ValueKeys
 from ptx_engine.order.missing import MISSING_TEXT, Missing, PartialBarriers, classify
 from ptx_engine.order.pairs import Rows
 from ptx_engine.order.records import ASYNC, ATOMIC, READ, WRITE, Column, Reach, Space, WeakKeys
+from ptx_engine.order.turns import turns_text
 
 #: how far the value that an instruction loads can go
 ReachOf = Callable[[int], Reach]
@@ -127,10 +128,14 @@ class Report:
         happens = "write the same value to the same bytes" if outcome is Outcome.SAME_VALUE else "touch the same bytes"
         whose = "one thread" if rows.cells.thread[a] == rows.cells.thread[b] else "two threads"
         message = f"{kind} on {where} ({conflict}): {roles[0]} and {roles[1]} of {whose} {happens}, unordered{_AMOUNTS[outcome]}"
+        details = {"conflict": conflict}
+        loop = turns_text(*(rows.cells.columns[int(rows.cells.column[r])].turn for r in (a, b)))
+        if loop:
+            details["loop"] = loop
         severity = Severity.ERROR if outcome is Outcome.RACE else Severity.NOTE
         return Finding(
             kind=kind, message=message, severity=severity, space=space.value, tensor=tensor, index=index, address_offset=offset,
-            width_bytes=int(width[0]), sites=sites, missing=text, details={"conflict": conflict},
+            width_bytes=int(width[0]), sites=sites, missing=text, details=details,
         )  # fmt: skip
 
     def _place(self, space: Space, address: int) -> tuple[str, tuple[int, ...], int]:
