@@ -14,6 +14,7 @@ import numpy as np
 
 from ptx_engine.errors import NotStructuredError
 from ptx_engine.isa.bitwise import AND, NOT, OR, XOR, bitwise
+from ptx_engine.isa.exclusive import exclusive
 from ptx_engine.isa.fields import Field, Number, Plain, cut, extended, fields_of, to_value
 from ptx_engine.isa.reinterpret import integer_of
 from ptx_engine.isa.values import F16, F32, F64, PRED, Fmt, Sym, Value, int_fmt, is_partial, uninitialised
@@ -104,6 +105,10 @@ def _logic(table: int, op: Op | None) -> Handler:
         found = logic(arena, table, operands, bits)
         if found is not None or op is None:
             return found
+        if op is Op.BITXOR:
+            swapped = exclusive(arena, operands[0], operands[1], bits)
+            if swapped is not None:
+                return swapped
         words = [integer_term(arena, v, bits, False) for v in operands]
         if words[0] is None or words[1] is None:
             return None

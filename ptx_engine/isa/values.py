@@ -90,6 +90,24 @@ def piece_of(fmt: Fmt) -> tuple[Fmt, int]:
     return _PIECE_OF[fmt]
 
 
+_XORS: dict[Fmt, Fmt] = {}
+_XOR_OF: dict[Fmt, Fmt] = {}
+
+
+def xor_fmt(fmt: Fmt) -> Fmt:
+    """The format of the exclusive or of two floats: no number, but one of the two may cancel it."""
+    found = _XORS.get(fmt)
+    if found is None:
+        found = _XORS[fmt] = Fmt(f"xor of {fmt.name}", fmt.bits, "xor")
+        _XOR_OF[found] = fmt
+    return found
+
+
+def xor_of(fmt: Fmt) -> Fmt:
+    """The format of the floats in an exclusive or."""
+    return _XOR_OF[fmt]
+
+
 def same_ids(a: Ids, b: Ids) -> bool:
     """Whether two columns hold the same terms."""
     if isinstance(a, int) and isinstance(b, int):
@@ -169,6 +187,8 @@ def const_part(arena: Arena, bits: Ids, fmt: Fmt) -> Ids:
     """Concrete bits read in a format: term ids of the constants they mean."""
     if fmt.kind == "bits":
         return bits
+    if fmt.kind == "xor" and np.any(bits):
+        raise NotStructuredError(f"concrete bits beside an {fmt.name} words", feature=f"{fmt.name} words")
     if fmt.kind == "float":
         return arena.float_bits(bits, fmt.name) if isinstance(bits, int) else arena.float_bits_column(bits, fmt.name)
     signed = fmt.lo < 0

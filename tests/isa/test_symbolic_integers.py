@@ -110,6 +110,28 @@ def test_moves_and_signs_of_floats(text: str) -> None:
     check(REGISTERS + text, (FLOATS, FLOATS[::-1].copy()), (np.float32,))
 
 
+PARTNER = "shfl.sync.bfly.b32 %q1,a0,1,31,-1; "
+EXCHANGES = [
+    PARTNER + "setp.lt.KIND %s1,%q1,a0; xor.b32 %q2,a0,%q1; selp.b32 %q3,%q2,0,%s1; xor.b32 d0,a0,%q3;",
+    PARTNER + LANE + "and.b32 %q8,%q8,1; setp.ne.u32 %s2,%q8,0; setp.lt.KIND %s1,%q1,a0; xor.pred %s1,%s1,%s2; xor.b32 %q2,%q1,a0; "
+    "selp.b32 %q3,%q2,0,%s1; xor.b32 d0,%q3,a0;",
+    PARTNER + LANE + "and.b32 %q8,%q8,1; setp.ne.u32 %s2,%q8,0; xor.b32 %q2,%q1,a0; selp.b32 %q3,%q2,0,%s2; xor.b32 d0,%q3,a0;",
+    PARTNER + "xor.b32 %q2,a0,%q1; xor.b32 d0,%q2,a0;",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", EXCHANGES)
+def test_words_that_occur_twice_in_an_exclusive_or_cancel(text: str) -> None:
+    check(REGISTERS + text.replace("KIND", "f32"), (FLOATS,), (np.float32,))
+    check(REGISTERS + text.replace("KIND", "s32"), (A,), (np.int32,))
+
+
+def test_an_exclusive_or_of_floats_is_no_number() -> None:
+    for tail in ("add.f32 d0,%q2,a0;", "mov.b32 d0,%q2;", "selp.b32 %q3,%q2,1,%s1; xor.b32 d0,%q3,a0;"):
+        with pytest.raises(NotStructuredError):
+            symbolic_results(REGISTERS + PARTNER + "setp.lt.f32 %s1,%q1,a0; xor.b32 %q2,a0,%q1; " + tail, (FLOATS,), (np.float32,))
+
+
 REFUSED = [
     ("popc.b32 d0,a0;", np.int32), ("clz.b32 d0,a0;", np.int32), ("brev.b32 d0,a0;", np.int32), ("bfind.u32 d0,a0;", np.int32), ("div.s32 d0,a1,a0;", np.int32),
     ("lop3.b32 d0,a0,a1,0xff00ff00,0xCA;", np.int32), ("add.cc.u32 d0,a0,a1;", np.int32), ("prmt.b32 d0,a0,a1,a0;", np.int32),
