@@ -338,8 +338,3 @@ def _side_by_side(blocks: list[np.ndarray], depth: int) -> tuple[np.ndarray, np.
         bases.append(start)
         start += len(rows)
     return table, np.array(bases, np.int64)
-
-
-def leaf_constants(arena: TermView, template: Template, node: int) -> list[int]:
-    """The distinct constant ids of a CONSTANTS column."""
-    return [int(i) for i in np.unique(template.columns.blocks(node)).tolist() if 0 <= i < CONST_CAP or arena.node(int(i))[0] is Op.CONST]

@@ -60,7 +60,7 @@ def test_a_missing_mask_is_an_error_at_its_line_and_the_other_modes_follow_the_p
     line = next(i for i, text in enumerate(program.splitlines(), 3) if text.strip() == "x = tl.load(x_ptr + offs)")
     finding = ran.kernels[1]["findings"][0]
     assert (finding["kind"], finding["tensor"], finding["index"]) == ("out of bounds", "x_ptr", [1000])
-    assert finding["sites"][0]["user_loc"].endswith(f"program.py:{line}:13")
+    assert re.search(rf"program\.py:{line}:\d+$", finding["sites"][0]["user_loc"])  # the column depends on Triton's version
     assert "KernelRefuted" in ran.err and "out of bounds on x_ptr" in ran.err
     assert ran.kernels[1]["blame"]["party"] == "kernel"
 

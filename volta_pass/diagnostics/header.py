@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import textwrap
 
 from volta_pass.terminal import Painter
@@ -10,7 +9,6 @@ from volta_pass.terminal import Painter
 #: columns of a diagnostic; tags are set flush right here
 WIDTH = 100
 _LABEL = 9
-_ANSI = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def title(paint: Painter, severity: str, text: str, tag: str) -> str:
@@ -28,8 +26,3 @@ def labelled(paint: Painter, label: str, text: str) -> list[str]:
         rows += textwrap.wrap(line, WIDTH - _LABEL - 2, break_long_words=False, break_on_hyphens=False) or [""]
     first = f"  {paint('label', label)}{' ' * max(1, _LABEL - len(label))}{rows[0]}"
     return [first, *(" " * (_LABEL + 2) + row for row in rows[1:])]
-
-
-def visible_width(text: str) -> int:
-    """Columns a text takes, without colour codes."""
-    return len(_ANSI.sub("", text))
