@@ -289,7 +289,8 @@ class SymbolicAlgebra:
             return [read_float(self.arena, value, fmts[0])]
         found = as_parts(self.arena, value, fmts)
         if found is None:
-            raise NotStructuredError(f"{what}: operand {value!r} is not {'+'.join(f.name for f in fmts)}"[:200], feature=what)
+            held = "+".join(f.name for f, _ in value.parts) if isinstance(value, Sym) else "concrete bits"
+            raise NotStructuredError(f"{what}: an operand holds {held} where {'+'.join(f.name for f in fmts)} is read", feature=what)
         return found
 
     def write(self, fmts: tuple[Fmt, ...], columns: Sequence[np.ndarray]) -> Value:
