@@ -25,7 +25,7 @@ compat:
 	for version in $(COMPAT_TRITON); do \
 	    rm -rf build/compat-$$version && $(PYTHON) -m venv build/compat-$$version && \
 	    build/compat-$$version/bin/pip install -q '.[triton,dev]' triton==$$version && \
-	    build/compat-$$version/bin/python -m pytest tests/hooks || exit 1; \
+	    build/compat-$$version/bin/python -m pytest -n 2 tests/hooks tests/references || exit 1; \
 	done
 
 schema:
