@@ -133,6 +133,9 @@ class Environment(Protocol):
 
     def lanes_gone(self) -> np.ndarray: ...
 
+    @property
+    def exchanged(self) -> Callable[[int, np.ndarray, np.ndarray], None]: ...
+
 
 class Decode:
     """One instruction while its spec looks at it: modifiers by slot, operands as register-file indices."""

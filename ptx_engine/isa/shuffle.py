@@ -93,6 +93,7 @@ def shfl(d: Decode) -> Step:
             if key not in cache:
                 lanes = np.arange(WARP, dtype=np.int64)
                 cache[key] = source_lanes(mode, lanes, np.full(WARP, offset), np.full(WARP, limits))
+                env.exchanged(pc, cache[key][0], lanes)
             source, valid = cache[key]
             R[dst] = _permute_warps(value, source)
             if p is not None:
@@ -103,6 +104,7 @@ def shfl(d: Decode) -> Step:
     def _general(g: Group, members: np.ndarray | None, value: Value, offset: Value, limits: Value) -> None:
         lane, warp = g.lane_and_warp()
         source, valid = source_lanes(mode, lane.astype(np.int64), *(np.broadcast_to(np.asarray(v), lane.shape) for v in (offset, limits)))
+        env.exchanged(pc, source, lane)
         table = np.full((int(warp.max()) + 1, WARP), -1, np.int64)
         table[warp, lane] = np.arange(g.n)
         where = table[warp, source]

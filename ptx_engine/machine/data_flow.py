@@ -1,25 +1,28 @@
 """How far the value of a load can go: whether a thread that stores nothing could have kept it to itself.
 
-A walk over all instructions, blind to their order: what reads a tainted register taints what it writes. The answer is THREAD or
-WARP only if the value decides no branch, no guard of anything but arithmetic, no address and no member mask; an instruction that is
-not known to be arithmetic ends the walk.
+A walk over all instructions, blind to their order: what reads a tainted register taints what it writes. The value is mere
+data only if it decides no branch, no guard of anything but arithmetic, no address, no member mask and no source lane; an instruction
+that is not known to be arithmetic ends the walk.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+import numpy as np
+
 from ptx_engine.isa.calls import EXTERN_CALL
+from ptx_engine.isa.group import WARP
 from ptx_engine.machine.recording import Uses
-from ptx_engine.order.records import Reach
+from ptx_engine.order.records import ANYWHERE, Reach
 from ptx_engine.syntax.ast import Instruction, Reg
 
 STORES = frozenset({"st", "red", "atom", "cp"})
 LOADS = frozenset({"ld"})
 #: instructions that hand values from lane to lane of a warp
 EXCHANGES = frozenset({"shfl", "vote", "match", "redux", "elect", "mma", "ldmatrix", "movmatrix"})
-#: of those, the ones whose last operand is the member mask
-MASKED = frozenset({"shfl", "vote", "match", "redux", "elect"})
+#: of those, from which operand on they say which lanes take part and read from which
+LANE_OPERANDS = {"shfl": 2, "vote": -1, "match": -1, "redux": -1, "elect": -1}
 ARITHMETIC = frozenset({
     "abs", "add", "addc", "and", "bfe", "bfi", "bfind", "bmsk", "brev", "clz", "cnot", "copysign", "cos", "cvt", "cvta", "div",
     "dp2a", "dp4a", "ex2", "fma", "fns", "isspacep", "lg2", "lop3", "mad", "mad24", "madc", "max", "min", "mov", "mul", "mul24",
@@ -31,19 +34,33 @@ OPEN_SPACES = frozenset({"global", "shared", "const"})
 
 
 class DataFlow:
-    """Answers for the instructions of one function."""
+    """Answers for the instructions of one function. ``sources`` is filled while the machine runs: for an instruction, which lanes of a
+    warp have read (second index) from which (first index)."""
 
     def __init__(self, instructions: Sequence[Instruction], uses: Mapping[int, Uses], register: Callable[[str], int]) -> None:
         self._instructions = instructions
         self._uses = uses
         self._register = register
-        self._known: dict[int, Reach] = {}
+        self._known: dict[int, frozenset[int] | None] = {}
+        self.sources: dict[int, np.ndarray] = {}
+
+    def exchanged(self, instruction: int, source: np.ndarray, lane: np.ndarray) -> None:
+        """Lanes have read from source lanes."""
+        self.sources.setdefault(instruction, np.zeros((WARP, WARP), bool))[source, lane] = True
 
     def reach(self, load: int) -> Reach:
         """How far what instruction ``load`` reads can go without a store."""
         if load not in self._known:
             self._known[load] = _Walk(self._uses[load].writes).run(self._instructions, self._uses, self._register)
-        return self._known[load]
+        exchanges = self._known[load]
+        if exchanges is None:
+            return ANYWHERE
+        lanes = np.eye(WARP, dtype=bool)
+        for pc in exchanges:  # an exchange that has not said otherwise is one of all lanes
+            lanes |= self.sources.get(pc, np.ones((WARP, WARP), bool))
+        for _ in range(WARP.bit_length() - 1):
+            lanes = lanes @ lanes
+        return Reach(lanes)
 
 
 def own_space(instruction: Instruction) -> str:
@@ -53,24 +70,25 @@ def own_space(instruction: Instruction) -> str:
 
 
 class _Walk:
-    """One walk: the tainted registers, and the tainted parts of a thread's own memory ("local", also where the space is generic, and
-    "param")."""
+    """One walk: the tainted registers, the tainted parts of a thread's own memory ("local", also where the space is generic, and
+    "param"), the exchanges on the way; and whether it has come to more than data."""
 
     def __init__(self, start: frozenset[int]) -> None:
         self.tainted = set(start)
         self.memory: set[str] = set()
-        self.reach = Reach.THREAD
+        self.exchanges: set[int] = set()
+        self.decides = False
 
-    def run(self, instructions: Sequence[Instruction], uses: Mapping[int, Uses], register: Callable[[str], int]) -> Reach:
-        while self.reach is not Reach.ANYWHERE:
+    def run(self, instructions: Sequence[Instruction], uses: Mapping[int, Uses], register: Callable[[str], int]) -> frozenset[int] | None:
+        """The exchanges through which the value passes; None if it decides more than data."""
+        before = (-1, -1)
+        while not self.decides and before != (len(self.tainted), len(self.memory)):
             before = len(self.tainted), len(self.memory)
             for pc, row in uses.items():
-                self._pass(instructions[pc], row, register)
-            if before == (len(self.tainted), len(self.memory)):
-                break
-        return self.reach
+                self._pass(instructions[pc], pc, row, register)
+        return None if self.decides else frozenset(self.exchanges)
 
-    def _pass(self, instruction: Instruction, row: Uses, register: Callable[[str], int]) -> None:
+    def _pass(self, instruction: Instruction, pc: int, row: Uses, register: Callable[[str], int]) -> None:
         opcode = instruction.opcode
         guarded = row.predicate in self.tainted
         own_memory = opcode in LOADS and own_space(instruction) in self.memory
@@ -78,19 +96,21 @@ class _Walk:
             return
         if opcode in ARITHMETIC:
             self.tainted |= row.writes
-        elif guarded or not self.tainted.isdisjoint(row.addresses) or self._by_mask(instruction, register):
-            self.reach = Reach.ANYWHERE
+        elif guarded or not self.tainted.isdisjoint(row.addresses) or self._chooses_lanes(instruction, register):
+            self.decides = True
         elif opcode in STORES:
             self.tainted |= row.writes
             self.memory |= {own_space(instruction)} - {""}
         elif opcode in EXCHANGES:
             self.tainted |= row.writes
-            self.reach = self.reach if self.reach is Reach.ANYWHERE else Reach.WARP
+            self.exchanges.add(pc)
         elif own_memory:
             self.tainted |= row.writes
         else:
-            self.reach = Reach.ANYWHERE
+            self.decides = True
 
-    def _by_mask(self, instruction: Instruction, register: Callable[[str], int]) -> bool:
-        mask = instruction.operands[-1] if instruction.opcode in MASKED else None
-        return isinstance(mask, Reg) and register(mask.name) in self.tainted
+    def _chooses_lanes(self, instruction: Instruction, register: Callable[[str], int]) -> bool:
+        """Whether the value is in the member mask, or says from which lane to read."""
+        first = LANE_OPERANDS.get(instruction.opcode)
+        chosen = instruction.operands[first:] if first is not None else ()
+        return any(register(o.name) in self.tainted for o in chosen if isinstance(o, Reg))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 
 import numpy as np
 
@@ -42,6 +43,8 @@ class MachineEnvironment:
         self._immediates: dict[tuple[type, int], int] = {}
         self.specials: dict[str, int] = {}
         self.warp_syncs = WarpSyncs(0, bound.launch.threads)
+        #: told which lanes read from which in a shuffle: (instruction, source lanes, lanes)
+        self.exchanged: Callable[[int, np.ndarray, np.ndarray], None] = lambda instruction, source, lane: None
         self.read_slots: set[int] = set()
         self.control_slots: set[int] = set()
         self._carry: int | None = None

@@ -121,6 +121,7 @@ class Machine:
         self.origins = make_origins(module, flat, source)
         self.program = Program(self.env, flat, self.origins, self.env.widths)
         self.data_flow = DataFlow(flat.instructions, self.program.uses, self.env.register)
+        self.env.exchanged = self.data_flow.exchanged
         self.executed = 0
         self.deadline = time.perf_counter() + budget.seconds
         self.deadlocks = Deadlocks(launch)

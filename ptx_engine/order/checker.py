@@ -21,6 +21,7 @@ from ptx_engine.order.globals import GlobalLog
 from ptx_engine.order.intersect import gather
 from ptx_engine.order.pairs import Oracle, Rows, rows_of, unordered_pairs
 from ptx_engine.order.records import (
+    ANYWHERE,
     ASYNC,
     ATOMIC,
     NEVER,
@@ -33,7 +34,6 @@ from ptx_engine.order.records import (
     IssueGroup,
     MemoryOrder,
     Observation,
-    Reach,
     Scope,
     Space,
 )
@@ -61,7 +61,7 @@ class OrderChecker:
 
     def __init__(
         self, launch: Launch, shared_bytes: int, buffers: Sequence[Buffer], warp_size: int = WARP_SIZE,
-        value_keys: ValueKeys = (), reach: ReachOf = lambda instruction: Reach.ANYWHERE,
+        value_keys: ValueKeys = (), reach: ReachOf = lambda instruction: ANYWHERE,
     ) -> None:  # fmt: skip
         self._launch = launch
         self._n = launch.threads

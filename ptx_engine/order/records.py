@@ -75,13 +75,15 @@ class Observation(Enum):
     IGNORED = "ignored"
 
 
-class Reach(Enum):
-    """How far the value of a load can go before a store carries it on: it stays in the thread, it may reach the lanes of its warp, or
-    it decides more than data (control, addresses)."""
+class Reach:
+    """How far the value of a load can go before a store carries it on: ``lanes[i, j]`` says whether what lane i of a warp loads can come
+    to lane j; None where it decides more than data (control, addresses)."""
 
-    THREAD = "thread"
-    WARP = "warp"
-    ANYWHERE = "anywhere"
+    def __init__(self, lanes: np.ndarray | None) -> None:
+        self.lanes = lanes
+
+
+ANYWHERE = Reach(None)
 
 
 class Batch:
@@ -113,13 +115,13 @@ class Batch:
 
     def without_effect(self, threads: np.ndarray, reach: Reach) -> np.ndarray:
         """Whether nothing that these threads load can be seen by others, if loaded values go as far as ``reach``."""
-        if not self.ended or reach is Reach.ANYWHERE:
+        if not self.ended or reach.lanes is None:
             return np.zeros(len(threads), bool)
-        if reach is Reach.THREAD:
-            return np.asarray(~self.stores[threads])
-        storing = np.zeros(self.slots * self.warps_per_cta, bool)
-        storing[self.warp(np.flatnonzero(self.stores))] = True
-        return np.asarray(~storing[self.warp(threads)])
+        storing = np.zeros((self.slots * self.warps_per_cta, self.warp_size), bool)
+        stores = np.flatnonzero(self.stores)
+        storing[self.warp(stores), stores % self.threads_per_cta % self.warp_size] = True
+        lane = threads % self.threads_per_cta % self.warp_size
+        return np.asarray(~(storing[self.warp(threads)] & reach.lanes[lane]).any(axis=1))
 
     def grid_threads(self, threads: np.ndarray) -> np.ndarray:
         """Grid-wide thread numbers: CTA number * threads per CTA + tid."""

@@ -33,7 +33,7 @@ def launched(block: int, warps: int) -> str:
     return f"kernel[(4,)](TensorSpec((4 * {block} + 1,), 'f32'), BLOCK={block}, num_warps={warps})\n"
 
 
-@pytest.mark.parametrize(("source", "block", "warps"), [(SCALE, 64, 4), (SCALE, 16, 1), (SOFTMAX, 32, 4)])
+@pytest.mark.parametrize(("source", "block", "warps"), [(SCALE, 64, 4), (SCALE, 16, 1), (SOFTMAX, 32, 4), (SOFTMAX, 16, 1)])
 def test_replicated_threads_are_no_race(run_program, source, block, warps):
     ran = run_program(HEAD + source + launched(block, warps), **ON)
     (kernel,) = ran.kernels
