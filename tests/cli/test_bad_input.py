@@ -109,6 +109,7 @@ TEXTS: list[Case] = [
     ("no version", CHECK, [ptx(".version", "//.version")], "begins with .version"),
     ("no semicolon", CHECK, [ptx("bar.sync 0;", "bar.sync 0")], "expected ';'"),
     ("no operand", CHECK, [ptx("bar.sync 0;", "bar.sync;")], "bar.sync needs at least 1"),
+    ("barrier 16", CHECK, [ptx("bar.sync 0;", "bar.sync 16;")], "barrier number 16"),
     ("an operand more", CHECK, [ptx("add.rn.f32", "add.rn.f32 %f1,")], "takes 3 operands"),
     ("undeclared", CHECK, [ptx("ret;", "mov.u32 %zz, 1;\nret;")], "undeclared register '%zz'"),
     ("a label twice", CHECK, [ptx("ret;", "LEVEL: ret;")], "is defined twice"),
