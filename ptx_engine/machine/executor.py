@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 import ptx_engine.isa  # noqa: F401  (registers the instruction specs)
-from ptx_engine.errors import BudgetError, LaunchError, NotStructuredError, PtxError, UnsupportedError
+from ptx_engine.errors import BudgetError, LaunchError, NotStructuredError, ParseError, PtxError, UnsupportedError
 from ptx_engine.findings import Finding, Site
 from ptx_engine.isa.algebra import Algebra
 from ptx_engine.isa.algebra_symbolic import SymbolicAlgebra
@@ -365,7 +365,7 @@ class Machine:
         number = self._uniform(g.R[op.number], "the barrier number")
         count = self._uniform(g.R[op.count], "the barrier's thread count") if op.count is not None else None
         if number > 15:
-            raise UnsupportedError(f"barrier number {number}: there are 16", feature="barrier number")
+            raise ParseError(f"barrier number {number}", hint="a CTA has barriers 0 to 15")
         if count is not None and (count % 32 or not 0 < count <= self.block_threads + 31):
             self.log.add("barrier misuse", f"thread count {count} is not a positive multiple of the warp size", g, np.arange(g.n), end.pc)
         if op.aligned and not g.whole_warps and self.block_threads % 32 == 0:
