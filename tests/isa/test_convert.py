@@ -69,7 +69,8 @@ def test_integral_rounding(name: str, word: str, function: np.ufunc) -> None:
     fmt = FORMATS[name]
     x = sample(fmt)
     got = run_one(f"cvt.{word}.{name}.{name} d0, a0;", [x], fmt.uint).view(fmt.dtype)
-    wanted = function(x.view(fmt.dtype))
+    with np.errstate(invalid="ignore"):  # NaN among the inputs
+        wanted = function(x.view(fmt.dtype))
     assert np.array_equal(got, wanted, equal_nan=True)
     assert np.array_equal(np.signbit(got)[~np.isnan(got)], np.signbit(wanted)[~np.isnan(wanted)])
 
