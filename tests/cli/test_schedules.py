@@ -8,10 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ptx_engine.findings import Finding, Severity
+from ptx_engine.findings import Finding, Severity, Site
 from ptx_engine.launch import Launch, Role, TensorArg
 from ptx_engine.verdict import Method, OutputVerdict, Status, Verdict
 from volta_pass.check import check_file
+from volta_pass.diagnostics.render import render
 from volta_pass.job import FunctionReference, ValidationJob
 from volta_pass.kernel_report import KernelReport
 from volta_pass.report import exit_table, finding_counts, short_configuration
@@ -133,3 +134,12 @@ def test_notes_are_counted_apart(errors: int, notes: int, shown: str) -> None:
 def test_ctas_are_sampled_only_where_some_ran(executed: int, sampled: bool) -> None:
     report = KernelReport("k", ctas_executed=executed, ctas_total=8)
     assert ("sampled" in short_configuration(report)) == sampled
+
+
+@pytest.mark.parametrize(("count", "said"), [(1, ""), (2, "1 more CTA at the same"), (3, "2 more CTAs at the same")])
+def test_a_deadlock_of_many_ctas_counts_ctas(count: int, said: str) -> None:
+    sites = tuple(Site("waits at bar.sync 0", (0, 0, 0), warp, 0, 7, 12, "bar.sync 0;") for warp in (0, 1))
+    report = KernelReport("k", status=Status.REFUTED)
+    report.findings = [Finding("deadlock", "who waits for whom", sites=sites, count=count)]
+    text = render(report)
+    assert said in text and ("also" in text) == (count > 1) and "pairs" not in text

@@ -95,5 +95,7 @@ def _address(finding: Finding) -> str:
 
 
 def _more(finding: Finding) -> str:
+    if finding.kind == "deadlock":
+        return f"{finding.count - 1} more CTA{'s' * (finding.count > 2)} at the same instructions"
     which = "pairs of the same two instructions" if len(finding.sites) > 1 else "instances at the same instruction"
     return f"{finding.count - 1} more {which}"

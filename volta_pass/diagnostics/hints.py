@@ -9,7 +9,7 @@ _FINDINGS = {
     "data race": "order the two accesses: a barrier between them (bar.sync, __syncthreads(), tl.debug_barrier()), or another buffer",
     "same-value write": "harmless only as long as both threads write the same value; let one thread write",
     "unused read": "harmless: whatever the load reads, no thread stores it; mask the load or lower the number of threads to avoid it",
-    "deadlock": "let every thread that the barrier counts reach it, or lower its thread count",
+    "deadlock": "let every thread that the barrier counts, or that the member mask names, come to it; or lower the count, or the mask",
     "out of bounds": "mask the access: compare the index with the tensor's extent",
     "misaligned": "align the address to the access width, or use a narrower access",
     "uninitialised": "write the location before it is read, or give the masked load a value (other=0.0)",
