@@ -217,3 +217,53 @@ def test_activemask_depends_on_the_schedule() -> None:
     (reason,) = run(module(used), [out(32)])[0].schedule_dependent
     assert reason.startswith("activemask returns a value that depends on the schedule")
     assert run(module(used.replace("[%d1], %r3", "[%d1], %r0")), [out(32)])[0].schedule_dependent == []
+
+
+# --- any sequences of masks, against a simulation of the rule ------------------------------------
+
+UNITS = 4
+
+
+def unit_mask(units: frozenset[int]) -> int:
+    """The lanes of units of eight lanes each."""
+    return sum(0xFF << 8 * unit for unit in units)
+
+
+def never_ends(ways: list[list[frozenset[int]]]) -> bool:
+    """Whether units that synchronise with the given sets in turn, and exit, get stuck. Step by step, from the rule's text."""
+    at = [0] * UNITS
+    while True:
+
+        def ready(unit: int) -> bool:
+            mask = ways[unit][at[unit]]
+            return all(at[o] == len(ways[o]) or ways[o][at[o]] == mask for o in mask)
+
+        waiting = [u for u in range(UNITS) if at[u] < len(ways[u])]
+        able = [u for u in waiting if ready(u)]
+        if not able:
+            return bool(waiting)
+        mask = ways[able[0]][at[able[0]]]
+        for unit in mask:
+            at[unit] += at[unit] < len(ways[unit])
+
+
+@st.composite
+def sequences(draw: st.DrawFn) -> list[list[frozenset[int]]]:
+    """Meetings in an order that all their units follow, of which some may be dropped for one unit."""
+    ways: list[list[frozenset[int]]] = [[] for _ in range(UNITS)]
+    for _ in range(draw(st.integers(0, 5))):
+        units = draw(st.frozensets(st.integers(0, UNITS - 1), min_size=1))
+        dropped = draw(st.integers(0, UNITS + 1))
+        for unit in units - {dropped}:
+            ways[unit].append(units)
+    return ways
+
+
+@settings(max_examples=60, deadline=None)
+@given(sequences())
+def test_any_sequence_of_masks_ends_or_deadlocks_as_the_rule_says(ways: list[list[frozenset[int]]]) -> None:
+    body = OWN + "shr.u32 %r20, %r0, 3;\nts: .branchtargets W0, W1, W2, W3;\nbrx.idx %r20, ts;\n"
+    for unit, way in enumerate(ways):
+        body += f"W{unit}:\n" + "".join(f"bar.warp.sync 0x{unit_mask(m):08x};\n" for m in way) + "st.global.u32 [%d1], %r0;\nexit;\n"
+    execution, _ = run(module(body), [out(64)], block=32, grid=2)
+    assert kinds(execution) == (["deadlock"] if never_ends(ways) else [])
