@@ -1,7 +1,7 @@
 """Which line of the user's source a PTX instruction belongs to, and which lines depend on it: read from the text alone.
 
 Independent of the code under test: ``.loc`` directives are followed outwards through ``inlined_at`` by their text; what an
-instruction's value flows into is found by register names, without regard to order (an over-approximation).
+instruction's value flows into is found by register names, without regard to order within loops (an over-approximation).
 """
 
 from __future__ import annotations
@@ -39,20 +39,35 @@ def user_lines(ptx: str) -> dict[int, int]:
     return found
 
 
-def dependent_lines(ptx: str, instruction: Instruction) -> set[int]:
-    """The instruction's own line and those of everything its result may flow into, through registers, shared memory, branches."""
+#: what a sum is made of, across threads too
+ADDING = re.compile(r"(add|fma)[.\w]*\.f32|mov\.|shfl\.|[ls][dt]\.shared")
+
+
+def dependent_lines(ptx: str, instruction: Instruction, through: re.Pattern[str] | None = None) -> set[int]:
+    """The instruction's own line and those of everything its result may flow into, through registers, shared memory, branches.
+
+    ``through`` restricts the opcodes on the way, and shared memory to exchanges within one line.
+    """
     rows, lines = instructions(ptx), user_lines(ptx)
     tainted = set(instruction.destinations())
     reached = {instruction.line}
     memory = bool(_STORES.match(instruction.opcode))
-    if instruction.opcode == "bra":  # everything behind a wrong branch may be wrong
-        return {lines[row.line] for row in rows if row.line >= instruction.line}
+    stored: set[int] = set()  # lines of stores to shared memory on the way
+    first = (loop_around(ptx, instruction.line) or (instruction.line, 0))[0]  # nothing flows back beyond the loop
+    rows = [row for row in rows if row.line >= first]
+    if instruction.opcode == "bra":  # everything behind a wrong branch, and in its loop, may be wrong
+        return {lines[row.line] for row in rows}
     changed = True
     while changed:
         before = len(reached), len(tainted), memory
         for row in rows:
-            if tainted & set(row.sources()) or (memory and _LOADS.match(row.opcode)):
+            if through is not None and not through.match(row.opcode):
+                continue
+            exchanged = memory and _LOADS.match(row.opcode) and (through is None or lines[row.line] in stored)
+            if tainted & set(row.sources()) or exchanged:
                 reached.add(row.line)
+                if _STORES.match(row.opcode):
+                    stored.add(lines[row.line])
                 tainted.update(row.destinations())
                 memory = memory or bool(_STORES.match(row.opcode))
         changed = before != (len(reached), len(tainted), memory)
