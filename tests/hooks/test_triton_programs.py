@@ -45,8 +45,9 @@ def test_each_new_launch_is_validated_once_and_known_ones_never_again(run_progra
     assert [kernel["cached"] for kernel in first.kernels] == [False, False]
     assert "add_kernel" in first.err and "proved" in first.err
 
-    # Triton's disk cache is warm now, and so is the verdict store: the old launch is recalled, the new one validated
-    again = run_program(program.replace("add(1000)", "add(900)"), **ON)
+    # Triton's disk cache is warm now, and so is the verdict store: the old launch is recalled, the new one validated; an
+    # empty grid launches nothing
+    again = run_program(program.replace("add(1000)", "add(900)\nadd(0)"), **ON)
     assert verdicts(again) == ["proved", "proved"]
     assert [kernel["cached"] for kernel in again.kernels] == [True, False]
     assert again.kernels[1]["outputs"][0]["elements"] == 900
