@@ -19,6 +19,8 @@ from volta_pass.ttir_uses import AccessSite, ParameterUse
 #: the TTIR evaluation's name for a data race between programs of the grid
 SOURCE_RACE = "race between programs"
 
+#: explanations that are about where a value is stored
+_MISPLACED = ("footprint", "moved")
 _MEMORY_FAULTS = ("out of bounds", "misaligned")
 
 
@@ -79,13 +81,11 @@ def _explanation(comparison: Comparison) -> Explanation | None:
 
 def _differing_loc(comparison: Comparison, uses: Sequence[ParameterUse]) -> str:
     """The line at which the sides part: of the differing operation, or of the store that writes other elements."""
+    differing = [output for output in comparison.verdict.outputs if output.explanation is not None]
+    misplaced = [output.tensor for output in differing if output.explanation is not None and output.explanation.kind in _MISPLACED]
     stores = {use.name: use.stores for use in uses}
-    for output in comparison.verdict.outputs:
-        if output.explanation is not None and output.explanation.kind in ("footprint", "moved"):
-            places = [site.user_loc for site in stores.get(output.tensor, []) if site.user_loc]
-            if places:
-                return places[0]
-    return _origin_loc(_explanation(comparison))
+    places = [[site.user_loc for name in names for site in stores.get(name, [])] for names in (misplaced, [o.tensor for o in differing])]
+    return next(filter(None, [*places[0], _origin_loc(_explanation(comparison)), *places[1]]), "")
 
 
 def _origin_loc(explanation: Explanation | None) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 import numpy as np
@@ -298,6 +298,8 @@ class _Decision:
                 continue
             place = world.place_of(pair.candidate) if world is not None and pair.candidate >= CONST_CAP else None
             explanation = explained.explanation if place is None else self.report.elsewhere(place, explained.explanation)
+            if pair.candidate < 0:  # an input as it is: no operation is to blame, neither side's
+                explanation = replace(explanation, reference_origin=None)
             self.report.keep(tensor, int(tensor.index[row]), pair, found, explanation)
             return True
         return False

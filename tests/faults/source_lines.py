@@ -39,8 +39,8 @@ def user_lines(ptx: str) -> dict[int, int]:
     return found
 
 
-#: what a sum is made of, across threads too
-ADDING = re.compile(r"(add|fma)[.\w]*\.f32|mov\.|shfl\.|[ls][dt]\.shared")
+#: what a sum of products is made of, across threads too
+ADDING = re.compile(r"(add|mul|fma)[.\w]*\.f32|mov\.|shfl\.|[ls][dt]\.shared")
 
 
 def dependent_lines(ptx: str, instruction: Instruction, through: re.Pattern[str] | None = None) -> set[int]:
@@ -66,6 +66,9 @@ def dependent_lines(ptx: str, instruction: Instruction, through: re.Pattern[str]
             exchanged = memory and _LOADS.match(row.opcode) and (through is None or lines[row.line] in stored)
             if tainted & set(row.sources()) or exchanged:
                 reached.add(row.line)
+                if row.opcode.startswith("bra") and through is None:
+                    start = (loop_around(ptx, row.line) or (row.line, 0))[0]
+                    reached.update(other.line for other in rows if other.line >= start)
                 if _STORES.match(row.opcode):
                     stored.add(lines[row.line])
                 tainted.update(row.destinations())
