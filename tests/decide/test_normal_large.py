@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 from gmpy2 import mpq
 from normal_terms import Builder, prove, proved
@@ -13,14 +11,12 @@ from ptx_engine.decide.templates import Outcome
 
 @pytest.mark.parametrize("method", ["moments", "chan"])
 def test_variance_of_a_long_row(method: str) -> None:
-    """512 values: 131 328 products if it were multiplied out."""
+    """512 values: 131 328 products if it were multiplied out; the budget allows for fewer."""
     b = Builder()
     x, eps = b.inputs(512), b.c(mpq(1, 1000))
     mean, variance = b.chan(x, 32) if method == "chan" else (b.mean(x), b.variance_by_moments(x))
     reference = b.normalised(x[0], b.mean(x), b.variance(x), eps)
-    start = time.process_time()
-    assert proved(b, [reference], [b.normalised(x[0], mean, variance, eps)])
-    assert time.process_time() - start < 20
+    assert proved(b, [reference], [b.normalised(x[0], mean, variance, eps)], terms=100_000)
 
 
 @pytest.mark.parametrize("wrong", ["a product too much", "another block size", "one value twice"])
