@@ -11,6 +11,7 @@ import numpy as np
 from ptx_engine.isa.reinterpret import integer_of
 from ptx_engine.isa.values import Part, Sym, Value, int_fmt, same_ids, xor_fmt, xor_of
 from ptx_engine.terms import ZERO, Arena, Ids, Op
+from ptx_engine.terms.alike import built_alike
 
 #: selects inside selects that are looked through
 _DEPTH = 4
@@ -65,6 +66,9 @@ def cancelled(arena: Arena, nodes: Ids, word: Ids, depth: int = _DEPTH) -> Ids |
         return None
     left, right = a[n], b[n]
     first, second = mixed & (left == w), mixed & (right == w)
+    for found, side in ((first, left), (second, right)):  # a word may be computed twice: the terms are two, built alike
+        open_ = np.flatnonzero(mixed & ~first & ~second)
+        found[open_] = built_alike(arena, side[open_], w[open_])
     if bool((mixed & ~first & ~second).any()):
         return None
     result[first], result[second & ~first] = right[first], left[second & ~first]

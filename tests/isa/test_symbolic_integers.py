@@ -117,6 +117,8 @@ EXCHANGES = [
     "selp.b32 %q3,%q2,0,%s1; xor.b32 d0,%q3,a0;",
     PARTNER + LANE + "and.b32 %q8,%q8,1; setp.ne.u32 %s2,%q8,0; xor.b32 %q2,%q1,a0; selp.b32 %q3,%q2,0,%s2; xor.b32 d0,%q3,a0;",
     PARTNER + "xor.b32 %q2,a0,%q1; xor.b32 d0,%q2,a0;",
+    # one word computed twice: two terms, built alike
+    PARTNER + "setp.lt.KIND %s1,%q1,a0; selp.b32 %q2,%q1,a0,%s1; selp.b32 %q3,%q1,a0,%s1; xor.b32 %q4,%q1,%q3; xor.b32 d0,%q4,%q2;",
 ]  # fmt: skip
 
 
@@ -127,7 +129,8 @@ def test_words_that_occur_twice_in_an_exclusive_or_cancel(text: str) -> None:
 
 
 def test_an_exclusive_or_of_floats_is_no_number() -> None:
-    for tail in ("add.f32 d0,%q2,a0;", "mov.b32 d0,%q2;", "selp.b32 %q3,%q2,1,%s1; xor.b32 d0,%q3,a0;"):
+    nearly = "selp.b32 %q3,%q1,a0,%s1; selp.b32 %q4,a0,%q1,%s1; xor.b32 %q5,%q1,%q3; xor.b32 d0,%q5,%q4;"
+    for tail in ("add.f32 d0,%q2,a0;", "mov.b32 d0,%q2;", "selp.b32 %q3,%q2,1,%s1; xor.b32 d0,%q3,a0;", nearly):
         with pytest.raises(NotStructuredError):
             symbolic_results(REGISTERS + PARTNER + "setp.lt.f32 %s1,%q1,a0; xor.b32 %q2,a0,%q1; " + tail, (FLOATS,), (np.float32,))
 
