@@ -11,8 +11,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-#: the oldest compute capability that Triton 3.7 to 3.9 compiles for
-OLDEST_ARCH = 75
+#: the compute capabilities that Triton 3.7 to 3.9 compiles for
+ARCHS = (75, 80, 86, 87, 89, 90, 100, 101, 103, 110, 120, 121)
 
 
 @dataclass(frozen=True)
@@ -53,8 +53,8 @@ def environment_errors(environ: Mapping[str, str]) -> list[str]:
         if value and not re.fullmatch(variable.pattern, value):
             errors.append(f"{variable.name}={value!r} must be {variable.expects}")
     target = environ.get("VOLTA_TARGET", "")
-    if re.fullmatch(r"cuda:(sm_?)?\d+[af]?", target) and int(re.sub(r"\D", "", target)) < OLDEST_ARCH:
-        errors.append(f"VOLTA_TARGET={target!r} is older than cuda:{OLDEST_ARCH}, the oldest that Triton compiles for")
+    if re.fullmatch(r"cuda:(sm_?)?\d+[af]?", target) and int(re.sub(r"\D", "", target)) not in ARCHS:
+        errors.append(f"VOLTA_TARGET={target!r} is no target that Triton compiles for: cuda: and one of {', '.join(map(str, ARCHS))}")
     if os.path.isdir(environ.get("VOLTA_REPORT", "")):
         errors.append(f"VOLTA_REPORT={environ['VOLTA_REPORT']!r} is a folder, it must be the path of a .json file")
     cache = environ.get("VOLTA_CACHE_DIR", "")

@@ -56,14 +56,20 @@ class Finder:
 
 
 def install_hook(name: str) -> None:
-    """Import one of our hook modules and call its ``install()``; a failure is printed and breaks nothing unless strict."""
+    """Import one of our hook modules and call its ``install()``; a failure is printed and breaks nothing unless strict.
+
+    A ``VOLTA_*`` variable that means nothing ends the program with exit code 2, except under ``warn``.
+    """
     try:
         importlib.import_module(name).install()
     except Exception as error:
         import traceback
 
-        from volta_hooks.policy import Mode, mode_from_environment
+        from volta_hooks.policy import Mode, SettingError, mode_from_environment
 
+        if isinstance(error, SettingError) and mode_from_environment() is not Mode.WARN:
+            print(f"error: {error}\n  help: {error.hint}", file=sys.stderr)
+            raise SystemExit(2) from None
         if mode_from_environment() is Mode.STRICT:
             raise
         hint = getattr(error, "hint", "")

@@ -9,6 +9,7 @@ from enum import Enum
 
 from ptx_engine.errors import LaunchError
 from ptx_engine.verdict import Status
+from volta_pass.environment import environment_errors
 
 
 class Mode(Enum):
@@ -17,6 +18,10 @@ class Mode(Enum):
     ON = "1"
     WARN = "warn"
     STRICT = "strict"
+
+
+class SettingError(LaunchError):
+    """A ``VOLTA_*`` variable with a value that means nothing: whoever set it wants kernels validated, so that the program stops."""
 
 
 class Action(Enum):
@@ -40,6 +45,14 @@ def mode_from_environment(environ: Mapping[str, str] | None = None) -> Mode | No
         return Mode(word)
     print(f"volta-pass: VOLTA_VALIDATE={word!r} is read as 1 (known: 1, warn, strict, 0)", file=sys.stderr)
     return Mode.ON
+
+
+def check_settings(environ: Mapping[str, str] | None = None) -> None:
+    """Raises SettingError, all of them in one, if a ``VOLTA_*`` variable other than ``VOLTA_VALIDATE`` has no meaning."""
+    found = environment_errors(os.environ if environ is None else environ)
+    found = [text for text in found if not text.startswith("VOLTA_VALIDATE=")]
+    if found:
+        raise SettingError("; ".join(found), hint="unset the variable or give it such a value")
 
 
 def target_from_environment(environ: Mapping[str, str] | None = None) -> tuple[str, int] | None:

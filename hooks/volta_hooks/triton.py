@@ -10,6 +10,7 @@ import re
 from typing import TYPE_CHECKING
 
 from ptx_engine.errors import LaunchError
+from volta_hooks.policy import check_settings
 
 if TYPE_CHECKING:
     from volta_hooks.policy import Mode
@@ -33,10 +34,11 @@ def check_version(version: str) -> None:
 def install(mode: Mode | None = None) -> Session:
     """Install the hook once per process; ``mode`` overrides the environment's.
 
-    Raises LaunchError for an unsupported Triton or a malformed ``VOLTA_TARGET``.
+    Raises SettingError for a ``VOLTA_*`` variable that means nothing, LaunchError for an unsupported Triton.
     """
     import triton
 
+    check_settings()
     check_version(triton.__version__)
     from volta_hooks import triton_runtime
 

@@ -107,3 +107,16 @@ def test_the_users_stages_are_seen():
     chain_stages(user)("backend", {"ptx": 1}, "options", "language", 80)
     chain_stages(None)("backend", {"ptx": 1}, "options", "language", 80)
     assert seen == [("backend", {"ptx": 1}, "options", "language", 80)]
+
+
+@pytest.mark.parametrize(
+    "variable, value", [("VOLTA_SECONDS", "abc"), ("VOLTA_TARGET", "cuda:999"), ("VOLTA_DECIDE", "maybe"), ("VOLTA_CTAS", "-1")]
+)
+def test_a_variable_that_means_nothing_ends_the_program_unless_it_only_warns(run_program, variable, value):
+    program = "import triton\nprint('went on')\n"
+    settings = {"VOLTA_TARGET": "cuda:80", variable: value}
+    stopped = run_program(program, VOLTA_VALIDATE="1", **settings)
+    assert stopped.code == 2 and "went on" not in stopped.out and "Traceback" not in stopped.err
+    assert f"error: {variable}={value!r}" in stopped.err and "help:" in stopped.err
+    warned = run_program(program, VOLTA_VALIDATE="warn", **settings)
+    assert warned.code == 0 and "went on" in warned.out and f"{variable}={value!r}" in warned.err

@@ -17,7 +17,7 @@ from ptx_engine.launch import Arg, BoundLaunch, Launch, NullArg, Role, ScalarArg
 from volta_pass.check.imports import import_object
 from volta_pass.check.options import CheckOptions
 from volta_pass.check.sides import ReadySide, SideRun, ready_ptx
-from volta_pass.environment import OLDEST_ARCH
+from volta_pass.environment import ARCHS
 from volta_pass.spec import SideSpec, Spec, SpecError
 from volta_pass.spec.structure import suggestion
 from volta_pass.specs_api import TRITON_DTYPES
@@ -88,8 +88,8 @@ def _check_options(side: SideSpec, target: Any) -> None:
     """Raise SpecError for a target that Triton has no back end for, and for options that it would pass over without a word."""
     from triton.compiler.compiler import make_backend
 
-    if target.arch < OLDEST_ARCH:
-        raise _error(side, f"target {side.target} is older than Triton compiles for", f"cuda:{OLDEST_ARCH} or newer, such as cuda:80")
+    if target.arch not in ARCHS:
+        raise _error(side, f"target {side.target} is none that Triton compiles for", f"cuda: and one of {', '.join(map(str, ARCHS))}")
     known = getattr(type(make_backend(target).parse_options({})), "__dataclass_fields__", {})
     for name in side.options:
         if known and name not in known:
