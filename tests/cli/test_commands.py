@@ -108,10 +108,10 @@ def test_an_instruction_without_meaning_is_unsupported(capsys: pytest.CaptureFix
     assert "vadd" in capsys.readouterr().out
 
 
-def test_cuda_sides_are_unsupported_with_a_remedy(capsys: pytest.CaptureFixture[str], workspace: Path) -> None:
+def test_a_cuda_side_whose_file_is_missing_is_bad_input(capsys: pytest.CaptureFixture[str], workspace: Path) -> None:
     edit(workspace / "reduce.toml", 'ptx = "reduce_serial.ptx"', 'cuda = "reduce.cu"')
-    assert main(["check", "reduce.toml"]) == 4
-    assert "nvcc --ptx" in capsys.readouterr().out
+    assert main(["check", "reduce.toml"]) == 2
+    assert "cannot read" in capsys.readouterr().err
 
 
 # --- bad input ----------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from ptx_engine.errors import LaunchError, PtxError, UnsupportedError
+from ptx_engine.errors import LaunchError, PtxError
 from ptx_engine.findings import Finding
 from ptx_engine.launch import BoundLaunch, Footprint, Launch
 from ptx_engine.syntax.ast import Module
@@ -57,10 +57,9 @@ def ready_side(side: SideSpec, spec: Spec, options: CheckOptions) -> ReadySide:
             hint="pass --allow-code if you trust this spec",
         )  # fmt: skip
     if side.kind is SideKind.CUDA:
-        raise UnsupportedError(
-            "CUDA C sides need a CUDA compiler (the `cuda` extra), which this version does not drive", span=side.span,
-            feature="cuda", source_line=side.source_line, hint="compile it first (nvcc --ptx) and give ptx = ...",
-        )  # fmt: skip
+        from volta_pass.check.cuda_side import ready_cuda
+
+        return ready_cuda(side, spec, options)
     if side.kind is SideKind.PTX:
         return ready_ptx(side, read_text(side), spec, options)
     if side.kind is SideKind.TRITON:

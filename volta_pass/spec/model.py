@@ -37,6 +37,13 @@ class SideSpec:
     target: str = "cuda:80"
     span: Span = field(default=Span(1), compare=False)
     source_line: str = field(default="", compare=False)
+    #: how a CUDA side is compiled: options, macros, include folders (resolved), "nvrtc" or "nvcc"
+    cuda_options: tuple[str, ...] = ()
+    defines: dict[str, Constexpr] = field(default_factory=dict)
+    include: tuple[str, ...] = ()
+    compiler: str = "nvrtc"
+    #: CUDA C that is in no file; ``source`` then only names it
+    text: str | None = None
 
     @property
     def runs_code(self) -> bool:

@@ -57,6 +57,11 @@ _ARG_KEYS: Schema = {
 
 _ARG: Schema = {"type": "object", "properties": _ARG_KEYS, "additionalProperties": False, "description": "a table"}
 
+_CONSTANT: Schema = {
+    "description": "a number, a boolean or a string",
+    "anyOf": [{"type": "number"}, {"type": "boolean"}, {"type": "string"}],
+}
+
 _SIDE_KEYS: Schema = {
     "ptx": {"type": "string", "minLength": 1, "description": "the path of a PTX file, relative to the spec"},
     "cuda": {"type": "string", "minLength": 1, "description": "the path of a CUDA C file, relative to the spec"},
@@ -69,21 +74,20 @@ _SIDE_KEYS: Schema = {
         "items": {"description": "an argument name or a table", "anyOf": [_NAME, {**_ARG, "required": ["name"]}]},
     },
     "constexprs": {
-        "type": "object",
-        "additionalProperties": {
-            "description": "a number, a boolean or a string",
-            "anyOf": [{"type": "number"}, {"type": "boolean"}, {"type": "string"}],
-        },
-        "description": "a table of compile-time constants such as {BLOCK = 128}",
+        "type": "object", "additionalProperties": _CONSTANT, "description": "a table of compile-time constants such as {BLOCK = 128}",
     },
     "options": {
-        "type": "object",
-        "additionalProperties": {
-            "description": "a number, a boolean or a string",
-            "anyOf": [{"type": "number"}, {"type": "boolean"}, {"type": "string"}],
-        },
-        "description": "a table of compiler options such as {num_warps = 4}",
+        "description": "a table of compiler options such as {num_warps = 4}, or for cuda a list such as [\"--use_fast_math\"]",
+        "anyOf": [
+            {"type": "object", "additionalProperties": _CONSTANT, "description": "a table of compiler options such as {num_warps = 4}"},
+            {"type": "array", "items": _NAME, "description": "a list of compiler options"},
+        ],
     },
+    "defines": {
+        "type": "object", "additionalProperties": _CONSTANT, "description": "a table of preprocessor macros such as {TILE = 64}",
+    },
+    "include": {"type": "array", "items": _NAME, "description": "a list of include folders, relative to the spec"},
+    "compiler": {"type": "string", "enum": ["nvrtc", "nvcc"], "description": '"nvrtc" or "nvcc"'},
     "target": {"type": "string", "pattern": r"^cuda:[0-9]+$", "description": 'a target such as "cuda:80"'},
     "launch": {
         "type": "object", "properties": _LAUNCH_KEYS, "additionalProperties": False,

@@ -13,6 +13,12 @@ from volta_pass.spec.lines import Path as KeyPath
 from volta_pass.spec.model import SideKind, SideSpec
 from volta_pass.spec.structure import spec_error, suggestion
 
+#: keys of a side that say how it is compiled, and the kinds that are
+_KEYS_OF_KINDS = {
+    "constexprs": (SideKind.TRITON,), "options": (SideKind.TRITON, SideKind.CUDA), "target": (SideKind.TRITON, SideKind.CUDA),
+    "defines": (SideKind.CUDA,), "include": (SideKind.CUDA,), "compiler": (SideKind.CUDA,),
+}  # fmt: skip
+
 LAUNCH_KEYS = ("grid", "block", "ctas", "dynamic_shared_bytes")
 
 
@@ -32,15 +38,26 @@ class SideReader:
         source = str(table[kind.value])
         if kind in (SideKind.PTX, SideKind.CUDA):
             source = str(self._folder / source)
-        for key in ("constexprs", "options", "target"):
-            if key in table and kind is not SideKind.TRITON:
-                raise spec_error(self._table, (side, key), f"{side}.{key} is for triton = ... only", "remove it")
+        self._refuse_foreign_keys(side, table, kind)
+        options = table.get("options", {})
         launch = self._launch(side, table, kind)
         span = self._table.span((side, kind.value))
         return SideSpec(
-            side, kind, source, launch, table.get("entry"), table.get("constexprs", {}), table.get("options", {}),
-            table.get("target", "cuda:80"), span, self._table.text(span),
+            side, kind, source, launch, table.get("entry"), table.get("constexprs", {}), options if isinstance(options, dict) else {},
+            table.get("target", "cuda:80"), span, self._table.text(span), tuple(options) if isinstance(options, list) else (),
+            table.get("defines", {}), tuple(str(self._folder / name) for name in table.get("include", ())), table.get("compiler", "nvrtc"),
         )  # fmt: skip
+
+    def _refuse_foreign_keys(self, side: str, table: dict[str, Any], kind: SideKind) -> None:
+        """Raise SpecError for a key that says how another kind of side is compiled."""
+        for key, kinds in _KEYS_OF_KINDS.items():
+            if key in table and kind not in kinds:
+                only = " and ".join(f"{k.value} = ..." for k in kinds)
+                raise spec_error(self._table, (side, key), f"{side}.{key} is for {only} only", "remove it")
+        wanted, example = (list, '["--use_fast_math"]') if kind is SideKind.CUDA else (dict, "{num_warps = 4}")
+        if not isinstance(table.get("options", wanted()), wanted):
+            message = f"{side}.options of {kind.value} = ... is a {'list' if wanted is list else 'table'}"
+            raise spec_error(self._table, (side, "options"), message, f"options = {example}")
 
     def _kind(self, side: str, table: dict[str, Any]) -> SideKind:
         given = [kind for kind in SideKind if kind.value in table]
