@@ -3,7 +3,8 @@
 Sums are flattened into terms with rational coefficients, products into sorted factors with one exponential, maxima into
 sets; a sum that stands as a factor, or below any other operator, is one atom. Two programs that differ in association,
 commutation, contraction and the shape of their reduction trees get one form, in time linear in the template. No factor
-cancels against a reciprocal, so no side condition is needed. Equal forms are a proof; different ones say nothing.
+cancels against a reciprocal, and nothing vanishes that is undefined somewhere: no side condition is needed. Equal forms
+are a proof; different ones say nothing.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ _EXTREME: dict[int, str] = {Op.MAX: "max", Op.NMAX: "max", Op.MIN: "min", Op.NMI
 _SET_LIMIT = 1 << 20
 
 
-#: operators that are undefined on more than isolated points
-PARTIAL = frozenset({Op.SQRT, Op.LOG2, Op.POW})
+#: atoms that are undefined somewhere
+PARTIAL = frozenset({Op.SQRT, Op.LOG2, Op.POW, Op.FLOORDIV, Op.TRUNCDIV, Op.TRUNCREM, "reciprocal", "reciprocal of zero"})
 
 
 def _forms_in(key: tuple) -> "tuple[int, ...] | frozenset[int]":
@@ -67,8 +68,9 @@ class Canonical:
         self._monomial_ids: dict[tuple, int] = {(0, ()): 0}
         self._products: dict[tuple[int, int], tuple[int, int]] = {}
         self._atoms: dict[tuple, int] = {("log2e",): LOG2E, ("pi",): PI, ("sqrt2",): SQRT2}
-        #: atoms that are undefined at more than isolated points, or hold one that is: a sum in which they cancel has no form
+        #: atoms that are undefined somewhere, or hold one that is: a sum or product in which they vanish has no form
         self._partial: set[int] = set()
+        self._form_is_partial: dict[int, bool] = {}
         self._sets: dict[int, frozenset[int]] = {}  # atom of a maximum -> forms of its operands
         self._set_total = 0
         self._sums: dict[tuple[tuple[int, int], ...], int] = {}
@@ -149,7 +151,12 @@ class Canonical:
         return form
 
     def _form_partial(self, form: int) -> bool:
-        return bool(self._partial) and any(self._monomial_partial(m) for m in self.forms[form])
+        if not self._partial:
+            return False
+        found = self._form_is_partial.get(form)
+        if found is None:
+            found = self._form_is_partial[form] = any(self._monomial_partial(m) for m in self.forms[form])
+        return found
 
     def _monomial_partial(self, monomial: int) -> bool:
         exponent, factors = self.monomials[monomial]
@@ -207,10 +214,9 @@ class Canonical:
         operands = [self.of[n] for n in self._operands[node]]
         if any(f < 0 for f in operands):
             return -1
-        if op == Op.MUL:
-            return self._scaled(self._times(operands[0], operands[1]))
-        if op == Op.DIV:
-            return self._scaled(self._times(operands[0], self._reciprocal(operands[1])))
+        if op in (Op.MUL, Op.DIV):
+            factor = operands[1] if op == Op.MUL else self._reciprocal(operands[1])
+            return -1 if self._lost(operands[0], factor) else self._scaled(self._times(operands[0], factor))
         if op == Op.EXP2:
             return self._intern({self._monomial(operands[0], ()): 1})
         if op in _EXTREME:
@@ -236,6 +242,10 @@ class Canonical:
         monomial, twos = self._multiply(p, q)
         return a * b * twos, monomial
 
+    def _lost(self, x: int, y: int) -> bool:
+        """Whether a factor that is undefined somewhere vanishes with its product."""
+        return (x == 0 and self._form_partial(y)) or (y == 0 and self._form_partial(x))
+
     def _scaled(self, term: tuple[Coef, int]) -> int:
         coefficient, monomial = term
         return self._intern({monomial: coefficient}) if coefficient else 0
@@ -256,8 +266,6 @@ class Canonical:
                 turned[atom], scale = 1, scale / 2
             else:
                 inverse = self._atom(("reciprocal", atom))
-                if atom in self._partial:
-                    self._partial.add(self._atoms["reciprocal", atom])
                 ((_, ((number, _),)),) = (self.monomials[m] for m in self.forms[inverse])
                 turned[number] = power
         result = self._monomial(negated, tuple(sorted(turned.items())))
@@ -367,7 +375,7 @@ class Canonical:
         self.meter.spend(len(pairs))
         for i in range(0, len(pairs), 2):
             x, y = of[pairs[i]], of[pairs[i + 1]]
-            if x < 0 or y < 0:
+            if x < 0 or y < 0 or (x * y == 0 and self._lost(x, y)):
                 return False
             term = terms.get((x, y))
             if term is None:

@@ -12,9 +12,11 @@ from gmpy2 import mpq
 from ptx_engine.decide.levels import Mode, plan
 from ptx_engine.decide.oracle import Reals, random_inputs
 from ptx_engine.decide.precise import Cone, Value, is_nan
-from ptx_engine.terms.arena import Arena
+from ptx_engine.terms.arena import CONST_CAP, Arena
 from ptx_engine.terms.ops import Op
 
+#: operators that are undefined somewhere
+_PARTIAL = (Op.SQRT, Op.LOG2, Op.POW, Op.DIV, Op.FLOORDIV, Op.TRUNCDIV, Op.TRUNCREM)
 #: operators that are undefined on sets with an interior
 PARTIAL = (Op.SQRT, Op.LOG2, Op.POW)
 
@@ -41,3 +43,17 @@ def narrowed(arena: Arena, reference: np.ndarray, candidate: np.ndarray, *, seed
         if is_nan(values[int(candidate[position])]) and not is_nan(values[int(reference[position])]):
             found.append((int(position), inputs, values[int(reference[position])]))
     return found
+
+
+def vanished(arena: Arena) -> list[str]:
+    """Ledger lines for what vanished while the terms were made (0 * x = 0) although it may be undefined."""
+    lines = ["a quotient of zero is zero: its denominator is not zero"] if arena.dropped_denominators else []
+    if not arena.dropped:
+        return lines
+    last = max(int(ids.max()) for ids in arena.dropped)
+    if not np.isin(arena.columns()[0][CONST_CAP : last + 1], _PARTIAL).any():
+        return lines
+    order = plan(arena, np.concatenate(arena.dropped), Mode.CONE)
+    if np.isin(order.codes, _PARTIAL).any():
+        lines.append("a product with zero is zero, also where its other factor takes a quotient, root or logarithm: that is defined")
+    return lines

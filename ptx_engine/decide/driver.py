@@ -17,7 +17,7 @@ import numpy as np
 
 from ptx_engine.decide.budget import ProofBudget
 from ptx_engine.decide.culprit import World
-from ptx_engine.decide.domain import PARTIAL, narrowed
+from ptx_engine.decide.domain import PARTIAL, narrowed, vanished
 from ptx_engine.decide.explain import explain
 from ptx_engine.decide.fingerprint import DEFAULT_POINTS, Fingerprints
 from ptx_engine.decide.names import storage_names
@@ -245,8 +245,13 @@ class _Decision:
         tensor.state[rows[self._narrowed(tensor, distinct, results)[inverse]]] = State.NARROWED.value
 
     def _narrowed(self, tensor: Tensor, rows: np.ndarray, results: list[ClassResult]) -> np.ndarray:
-        """Which rows are in classes whose candidate is undefined where the reference is not (one member of each is tried)."""
+        """Which rows are in classes whose candidate is undefined where the reference is not, or is not shown to be defined there
+        (one member of each is tried)."""
         narrow = np.zeros(len(rows), bool)
+        for result in results:
+            if result.outcome is Outcome.EQUAL and result.narrower:
+                narrow[np.asarray(result.members)] = True
+                tensor.say(f"equal where both sides are defined, but {result.narrower}, which the reference does not")
         equal = [result.members for result in results if result.outcome is Outcome.EQUAL][:_DOMAIN_CLASSES]
         if not equal or not self._partial():
             return narrow
@@ -318,6 +323,7 @@ class _Decision:
         first = next((verdict for verdict in verdicts if verdict.status is status and status is not Status.PROVED), None)
         reason = "nothing is compared" if not verdicts else (f"{first.tensor}: {first.reason}" if first is not None else "")
         ledger = {"real arithmetic": None, **self.arena.assumptions, **self.ledger}
+        ledger.update(dict.fromkeys(vanished(self.arena)))
         if self.arena.opaque_names:
             ledger["taken as functions of their arguments: " + ", ".join(self.arena.opaque_names)] = None
         method = Method.FINGERPRINT if self.mode is Mode.FINGERPRINT else Method.EXACT

@@ -6,7 +6,7 @@ positive, a denominator that is not zero) is either shown or noted through ``not
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from math import isqrt
 
 from gmpy2 import mpq
@@ -19,7 +19,9 @@ from ptx_engine.decide.normal_ring import ONE_TERM, Atom, Coef, Kind, Poly, Sign
 from ptx_engine.decide.normal_sign import integral, poly_range, poly_sign, term_sign
 
 DENOMINATOR, RADICAND, LOGARITHM = "denominators are not zero", "square roots of non-negative values", "logarithms of positive values"
-Note = Callable[[str, int], None]
+POWER = "powers with a positive base"
+#: told of a condition: what, of which value (equal keys are conditions that are equivalent), and whether it is shown to hold
+Note = Callable[[str, Hashable, bool], None]
 
 _LARGE_RADICAND = 500  # terms from which a radicand is left as it is
 _SMALL_PRIMES = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31)
@@ -41,7 +43,7 @@ class Functions:
         self.forms = forms
         self.ring = forms.ring
         self.lattice = lattice
-        self.note: Note = lambda what, term: None
+        self.note: Note = lambda what, key, shown: None
 
     # --- division -------------------------------------------------------------------------------
 
@@ -49,9 +51,22 @@ class Functions:
         """p / q; a denominator not shown to differ from zero is noted."""
         inverse = self.forms.reciprocal(q)
         ((term, _),) = inverse.items()
-        if term_sign(self.ring, term) is not Sign.POSITIVE:
-            self.note(DENOMINATOR, term)
+        for a in self._bases(term):  # (its sign does not tell: a negative power counts as defined)
+            self.note(DENOMINATOR, a, False)
         return self.forms.product(p, inverse)
+
+    def _bases(self, term: int) -> set[int]:
+        """The atoms that a term is zero with, those under roots instead of the roots."""
+        found: set[int] = set()
+        stack = [term]
+        while stack:
+            for a, _ in self.ring.powers[stack.pop()]:
+                atom = self.ring.atoms[a]
+                if atom.kind is Kind.ROOT and atom.definition is not None:
+                    stack.extend(atom.definition)
+                elif atom.sign is not Sign.POSITIVE:
+                    found.add(a)
+        return found
 
     # --- exponentials ---------------------------------------------------------------------------
 
@@ -109,8 +124,7 @@ class Functions:
         numerator, unit = self.forms.expander.clear(p)
         coef, inner, primitive = split_unit(self.ring, numerator)
         unit = self.ring.mul(unit, inner)
-        if Sign.POSITIVE not in (sign, self.forms.sign(p)):
-            self.note(LOGARITHM, self._as_term(p))
+        shown = Sign.POSITIVE in (sign, self.forms.sign(p))
         result: Poly = dict(self.ring.exps[self.ring.exponent[unit]])
         rest: list[tuple[int, int]] = []
         for a, k in self.ring.powers[unit]:
@@ -123,11 +137,10 @@ class Functions:
             coef, core = -coef, _negate(core)
         add_into(result, self._log2_rational(coef))
         if core != {ONE_TERM: 1}:
-            add_into(result, self._log2_core(core))
+            logarithm = self._log2_core(core)
+            self.note(LOGARITHM, self.forms.key(logarithm), shown)
+            add_into(result, logarithm)
         return result
-
-    def _as_term(self, p: Poly) -> int:
-        return self.forms.abbreviate(p)[0]
 
     def _log2_atom(self, a: int) -> Poly:
         atom = self.ring.atoms[a]
@@ -164,9 +177,13 @@ class Functions:
         """The square root: squares of what is shown to be non-negative, exponentials and square constants come out."""
         if not p:
             return {}
-        sign = poly_sign(self.ring, p)
-        if self.forms.sign(p) is Sign.UNKNOWN:
-            self.note(RADICAND, self._as_term(p))
+        shown = self.forms.sign(p) is not Sign.UNKNOWN
+        result = self._root(p, poly_sign(self.ring, p))
+        roots = {a for t in result for a, _ in self.ring.powers[t] if self.ring.atoms[a].kind is Kind.ROOT}
+        self.note(RADICAND, frozenset(roots), shown)
+        return result
+
+    def _root(self, p: Poly, sign: Sign) -> Poly:
         outside: Poly = {ONE_TERM: 1}
         if len(p) == 1:  # squares of sums are still visible before the radicand is multiplied out
             ((term, coef),) = p.items()
@@ -263,7 +280,9 @@ class Functions:
                 return self.power(p, int(twice) // 2) if twice % 2 == 0 else self.power(self.sqrt(p), int(twice))
         if self.forms.sign(p) is Sign.POSITIVE:
             return self.exp2(self.forms.product(q, self.log2(p)))
-        return self.opaque("pow", (p, q))
+        result = self.opaque("pow", (p, q))
+        self.note(POWER, self.forms.key(result), False)
+        return result
 
     # --- other functions ------------------------------------------------------------------------
 

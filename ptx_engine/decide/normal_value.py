@@ -6,7 +6,7 @@ product are all collected into one sum, whatever their shape. Everything used mo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 from ptx_engine.decide.budget import Undecided
@@ -20,6 +20,12 @@ from ptx_engine.decide.normal_select import select
 from ptx_engine.decide.walk import CONSTANTS, INPUT, Template
 from ptx_engine.terms.arena import Arena
 from ptx_engine.terms.ops import TABLE, Op
+
+#: what a value needs to be defined: what, of which value
+Condition = tuple[str, Hashable]
+
+SHARED = "values that both sides compute"
+_PARTIAL = frozenset({int(op) for op in (Op.DIV, Op.SQRT, Op.LOG2, Op.POW, Op.FLOORDIV, Op.TRUNCDIV, Op.TRUNCREM)})
 
 _ADDITIVE = frozenset({Op.ADD, Op.SUB, Op.NEG, Op.FMA, Op.DOT, Op.NSUM})
 _LATTICE = {Op.MAX: "max", Op.NMAX: "max", Op.MIN: "min", Op.NMIN: "min"}
@@ -74,8 +80,9 @@ class Evaluator:
         self.functions.note = self._note
         self.values: dict[int, Poly] = {}
         self.failed: dict[int, Undecided] = {}
-        #: side conditions by the node that needs them: (what, term)
-        self.conditions: dict[int, list[tuple[str, int]]] = {}
+        #: side conditions by the node that needs them, and those that hold everywhere (see ``normal_domain``)
+        self.conditions: dict[int, list[Condition]] = {}
+        self.shown: set[Condition] = set()
         self.opaque: dict[int, str] = {}
         self._formulas: dict[int, int] = {}
         #: nodes taken as they are: node -> number of the variable that stands for it
@@ -83,8 +90,11 @@ class Evaluator:
         self._current = -1
         self._inlined = self._find_inlined()
 
-    def _note(self, what: str, term: int) -> None:
-        self.conditions.setdefault(self._current, []).append((what, term))
+    def _note(self, what: str, key: Hashable, shown: bool) -> None:
+        if shown:
+            self.shown.add((what, key))
+        else:
+            self.conditions.setdefault(self._current, []).append((what, key))
 
     def _find_inlined(self) -> bytearray:
         """Marks 1 for additive nodes whose only use is as a summand, and 2 for maxima used in other maxima only."""
@@ -117,6 +127,9 @@ class Evaluator:
                 entered[node] = 1
                 if node in self._shared:
                     self.values[node] = self.forms.placeholder(self._shared[node])
+                    self._current = node
+                    if not _PARTIAL.isdisjoint(template.ops):
+                        self._note(SHARED, self._shared[node], False)
                     entered[node] = 2
                     continue
                 stack.extend(child for child in reversed(operands(template, node)) if not entered[child])
@@ -126,6 +139,10 @@ class Evaluator:
                 entered[node] = 2
                 if self._inlined[node] != 1:
                     self._evaluate(node)
+
+    def operands(self, node: int) -> tuple[int, ...]:
+        """The operand nodes of a node, as far as they are looked into."""
+        return () if node in self._shared else operands(self.template, node)
 
     def _evaluate(self, node: int) -> None:
         self._current = node
@@ -226,7 +243,7 @@ class Evaluator:
         self._formulas[node] = self.lattice.join(name, parts)
         return None if self._inlined[node] == 2 else self.lattice.value(self._formulas[node])
 
-    def _condition(self, node: int) -> Poly:
+    def condition(self, node: int) -> Poly:
         """A 0/1 value; anything not built from comparisons is compared with zero."""
         value = self.value(node)
         atoms = self.forms.ring.atoms
@@ -245,10 +262,10 @@ class Evaluator:
         return equal if op is Op.EQ else self.forms.add(one, equal, -1)
 
     def _logic(self, op: Op, args: tuple[int, ...]) -> Poly:
-        p = self._condition(args[0])
+        p = self.condition(args[0])
         if op is Op.NOT:
             return self.forms.add({ONE_TERM: 1}, p, -1)
-        q = self._condition(args[1])
+        q = self.condition(args[1])
         both = self.forms.ring.times(p, q)
         self.forms.meter.spend(len(p) * len(q))
         if op is Op.AND:
@@ -261,7 +278,7 @@ class Evaluator:
         if TABLE[op].predicate:
             return self._compare(op, *args) if op in (Op.LT, Op.LE, Op.EQ, Op.NE) else self._logic(op, args)
         if op is Op.ITE:
-            condition = self._condition(args[0])
+            condition = self.condition(args[0])
             return select(self.forms, self.lattice, condition, self.value(args[1]), self.value(args[2]))
         values = [self.value(child) for child in args[: TABLE[op].arity]]
         if op is Op.OPAQUE:

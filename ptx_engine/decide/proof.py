@@ -10,6 +10,7 @@ from ptx_engine.decide.budget import Meter, Undecided
 from ptx_engine.decide.canonical import Canonical
 from ptx_engine.decide.normal_cases import equal_by_cases
 from ptx_engine.decide.normal_difference import Difference, Former, NormalForm, decidable, reachable
+from ptx_engine.decide.normal_domain import below, compared_domains
 from ptx_engine.decide.normal_forms import SMALL_SUM, Forms
 from ptx_engine.decide.normal_ring import UNDECIDED_KINDS, Poly, Sign
 from ptx_engine.decide.normal_value import Evaluator, Leaf, operands
@@ -29,6 +30,8 @@ class Proof:
     candidate: NormalForm | None = None
     difference: Difference | None = None
     assumptions: tuple[str, ...] = ()
+    #: how the candidate is undefined on more than the reference, as far as shown; "" if it is not
+    narrower: str = ""
 
 
 def prove_template(
@@ -107,7 +110,7 @@ class _Attempt:
             left, right = self.evaluator.value(reference), self.evaluator.value(candidate)
             remainder = self.forms.expander.remainder(self.forms.add(right, left, -1))
             if not remainder or self._equal_by_cases(reference, candidate, remainder):
-                return Proof("equal", assumptions=self._assumptions(reference, candidate))
+                return self._equal(reference, candidate)
             return self._unequal(left, right, remainder)
         except Undecided as reason:
             return Proof("unknown", str(reason))
@@ -135,29 +138,17 @@ class _Attempt:
             proof.outcome, proof.reason = "unknown", "normal forms differ, which does not decide over: " + ", ".join(kinds)
         return proof
 
-    def _assumptions(self, reference: int, candidate: int) -> tuple[str, ...]:
-        """Side conditions that only one side has; conditions of both sides restrict both to the same domain."""
-        conditions = self.evaluator.conditions
-        notes = [f"opaque operation {name} is a function of its arguments" for name in self._opaque(reference, candidate)]
-        if conditions:
-            left, right = ({c for n in self._below(root) for c in conditions.get(n, ())} for root in (reference, candidate))
-            notes += [what for what, _ in left ^ right]
-        return tuple(sorted(set(notes)))
+    def _equal(self, reference: int, candidate: int) -> Proof:
+        """The proof of two equal sides: where they are defined, and what is taken as it is."""
+        domains = compared_domains(self.evaluator, reference, candidate)
+        opaque = [f"opaque operation {name} is a function of its arguments" for name in self._opaque(reference, candidate)]
+        return Proof("equal", assumptions=tuple(sorted({*opaque, *domains.lines})), narrower=domains.narrower)
 
     def _opaque(self, reference: int, candidate: int) -> set[str]:
         opaque = self.evaluator.opaque
         if not opaque:
             return set()
-        return {opaque[n] for root in (reference, candidate) for n in self._below(root) if n in opaque}
-
-    def _below(self, root: int) -> set[int]:
-        seen, stack = {root}, [root]
-        while stack:
-            for child in operands(self.template, stack.pop()):
-                if child not in seen:
-                    seen.add(child)
-                    stack.append(child)
-        return seen
+        return {opaque[n] for root in (reference, candidate) for n in below(self.evaluator, root) if n in opaque}
 
 
 def _leaves(arena: Arena, template: Template) -> dict[int, Leaf]:

@@ -52,6 +52,8 @@ class ClassResult:
     candidate_form: NormalForm | None = None
     difference: Difference | None = None
     assumptions: tuple[str, ...] = ()
+    #: how the candidate is undefined on more than the reference, as far as shown; "" if it is not
+    narrower: str = ""
     #: position of this class's first member among the columns of its template (classes of one output share one)
     offset: int = field(default=0, repr=False)
 
@@ -304,6 +306,7 @@ class _Session:
                 proof.candidate,
                 proof.difference,
                 proof.assumptions,
+                proof.narrower,
             )
         )
 

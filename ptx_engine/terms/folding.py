@@ -1,7 +1,8 @@
 """Arithmetic with folding: constants with constants exactly, neutral and absorbing elements.
 
-Infinities fold as far as the result is determined (``0 * x = 0``: data are finite reals). A ``fold`` function takes
-ids (an int may be a constant; an array never is) and returns the folded id(s), or None for "emit the operation".
+Infinities fold as far as the result is determined (``0 * x = 0``: data are finite reals). What vanishes so is kept in
+``Storage.dropped``: it may be undefined somewhere, which the decider states. A ``fold`` function takes ids (an int may be a
+constant; an array never is) and returns the folded id(s), or None for "emit the operation".
 """
 
 from __future__ import annotations
@@ -87,10 +88,10 @@ class Folding(Storage):
                     return y
                 if x in (NAN, UNDEF):
                     return x
-                if x == POS_INF:
-                    return NAN if isinstance(y, int) and y in (NEG_INF, NAN) else (UNDEF if isinstance(y, int) and y == UNDEF else POS_INF)
-                if x == NEG_INF:
-                    return NAN if isinstance(y, int) and y in (POS_INF, NAN) else (UNDEF if isinstance(y, int) and y == UNDEF else NEG_INF)
+                if x in (POS_INF, NEG_INF):
+                    self.drop(y)
+                    opposite = NEG_INF if x == POS_INF else POS_INF
+                    return NAN if isinstance(y, int) and y in (opposite, NAN) else (UNDEF if isinstance(y, int) and y == UNDEF else x)
         p, q = self.finite(a), self.finite(b)
         if p is not None and q is not None and (p.log2e, p.sqrt2, p.pi) == (q.log2e, q.sqrt2, q.pi):
             total = p.coef + q.coef
@@ -107,6 +108,7 @@ class Folding(Storage):
         for x, y in ((a, b), (b, a)):
             if isinstance(x, int):
                 if x == ZERO:
+                    self.drop(y)
                     return NAN if isinstance(y, int) and y in (POS_INF, NEG_INF) else ZERO
                 if x in (POS_INF, NEG_INF):
                     if isinstance(y, int) and y in (POS_INF, NEG_INF):
@@ -159,6 +161,7 @@ class Folding(Storage):
                 return self.mul(a, self.const(k.reciprocal(y)))
         if isinstance(a, int):
             if a == ZERO:
+                self.drop(b, denominator=True)
                 return ZERO
             if a in (NAN, UNDEF):
                 return a

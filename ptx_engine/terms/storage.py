@@ -8,6 +8,7 @@ Operands always have smaller node ids than the node itself, so id order is a top
 from __future__ import annotations
 
 import math
+from array import array
 from bisect import bisect_right
 from dataclasses import dataclass
 from typing import Union
@@ -26,6 +27,8 @@ ZERO, ONE, POS_INF, NEG_INF, NAN, UNDEF = 0, 1, 2, 3, 4, 5
 TRUE, FALSE = ONE, ZERO
 _NEUTRAL = {Op.NSUM: ZERO, Op.NMAX: NEG_INF, Op.NMIN: POS_INF}
 MAX_ID = 2**31 - 1
+#: numbers in ``pending`` (four for each emission) at which they go to the arrays
+MAX_PENDING = 1 << 18
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +75,9 @@ class Storage:
         self._a = np.zeros(size, np.int32)
         self._b = np.zeros(size, np.int32)
         self._c = np.zeros(size, np.int32)
-        self._size = CONST_CAP  # next node id, without the pending ones
-        self._pending: list[tuple[int, int, int, int]] = []  # scalar emissions not yet in the arrays
+        self.stored = CONST_CAP  # next node id, without the pending ones
+        #: scalar emissions not yet in the arrays: operator and three operands of each, one after the other
+        self.pending: list[int] = []
         self._max_terms = max_terms
         self.consts: list[Const] = []
         self._const_ids: dict[Const, int] = {}
@@ -86,9 +90,14 @@ class Storage:
         self.opaque_names: list[str] = []
         #: assumption ledger entries: what this arena's construction leaned on, in order of first use
         self.assumptions: dict[str, None] = {}
+        #: columns of nodes that vanished in folding (0 * x): they do not stand below any output, but may be undefined
+        self.dropped: list[np.ndarray] = []
+        #: whether anything was divided by that is not a constant, and vanished
+        self.dropped_denominators = False
         #: set by whoever emits: who (an instruction index, a tile op) the next nodes belong to
         self.origin: object = None
-        self._origins: list[tuple[int, object]] = []
+        #: (first id, who emitted from there on), ascending
+        self.origins: list[tuple[int, object]] = []
         #: first ids of the emissions, ascending: nodes of one emission do not depend on each other
         self.emissions: list[int] = []
         for const in (k.ZERO, k.ONE):
@@ -157,26 +166,34 @@ class Storage:
         entry = self.inputs[bisect_right(self._input_bases, flat) - 1]
         return entry, flat - entry.base
 
+    def drop(self, ids: Ids, denominator: bool = False) -> None:
+        """Note that a factor (or a denominator under zero) vanishes."""
+        column = np.asarray(ids, np.int32).ravel()
+        nodes = column[column >= CONST_CAP]
+        if nodes.size:
+            self.dropped.append(nodes)
+        self.dropped_denominators |= denominator and (nodes.size > 0 or bool((column < 0).any()))
+
     # --- raw storage ----------------------------------------------------------------------------
 
     def __len__(self) -> int:
-        return self._size + len(self._pending)
+        return self.stored + len(self.pending) // 4
 
     def columns(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Operator codes and operands of all ids ``0 .. len-1`` (views; valid until the next emission)."""
-        self._flush()
-        n = self._size
+        self.flush()
+        n = self.stored
         return self._op[:n], self._a[:n], self._b[:n], self._c[:n]
 
     def node(self, ident: int) -> tuple[Op, int, int, int]:
         """Operator and operands of one non-negative id."""
-        self._flush()
+        self.flush()
         return Op(int(self._op[ident])), int(self._a[ident]), int(self._b[ident]), int(self._c[ident])
 
     def origin_of(self, ident: int) -> object:
         """Who emitted a node (what ``origin`` was set to)."""
-        i = bisect_right(self._origins, ident, key=lambda row: row[0])
-        return self._origins[i - 1][1] if i else None
+        i = bisect_right(self.origins, ident, key=lambda row: row[0])
+        return self.origins[i - 1][1] if i else None
 
     def dot_operands(self, ident: int) -> tuple[np.ndarray, np.ndarray, int]:
         """Rows, columns (K ids each) and accumulator id of one DOT node."""
@@ -193,7 +210,7 @@ class Storage:
         return operands
 
     def _reserve(self, count: int) -> None:
-        need = self._size + count
+        need = self.stored + count
         if need - CONST_CAP > self._max_terms or need > MAX_ID:
             raise MemoryError(f"more than {self._max_terms} terms")
         if need > len(self._op):
@@ -201,44 +218,45 @@ class Storage:
             for name in ("_op", "_a", "_b", "_c"):
                 old = getattr(self, name)
                 grown = np.empty(size, old.dtype)
-                grown[: self._size] = old[: self._size]
+                grown[: self.stored] = old[: self.stored]
                 setattr(self, name, grown)
 
-    def _flush(self) -> None:
-        if self._pending:
-            rows = np.array(self._pending, np.int64)
-            self._pending.clear()
+    def flush(self) -> None:
+        """Move pending scalar emissions to the arrays. Raises MemoryError beyond ``max_terms``."""
+        if self.pending:
+            rows = np.array(array("i", self.pending)).reshape(-1, 4)
+            self.pending.clear()
             count = len(rows)
             self._reserve(count)
-            span = slice(self._size, self._size + count)
+            span = slice(self.stored, self.stored + count)
             self._op[span], self._a[span], self._b[span], self._c[span] = rows.T
-            self.emissions.extend(range(self._size, self._size + count))
-            self._size += count
+            self.emissions.extend(range(self.stored, self.stored + count))
+            self.stored += count
 
     def emit_scalar(self, op: int, a: int, b: int, c: int) -> int:
-        ident = self._size + len(self._pending)
-        if not self._origins or self._origins[-1][1] is not self.origin:
-            self._origins.append((ident, self.origin))
-        self._pending.append((op, a, b, c))
-        if len(self._pending) >= 1 << 16:
-            self._flush()
+        ident = self.stored + len(self.pending) // 4
+        if not self.origins or self.origins[-1][1] is not self.origin:
+            self.origins.append((ident, self.origin))
+        self.pending.extend((op, a, b, c))
+        if len(self.pending) >= MAX_PENDING:
+            self.flush()
         return ident
 
     def _emit_column(self, op: int, count: int, a: Ids, b: Ids = 0, c: Ids = 0) -> np.ndarray:
-        if self._pending:
-            self._flush()
-        first = self._size
+        if self.pending:
+            self.flush()
+        first = self.stored
         stop = first + count
         if stop > len(self._op) or stop - CONST_CAP > self._max_terms:
             self._reserve(count)
-        if not self._origins or self._origins[-1][1] is not self.origin:
-            self._origins.append((first, self.origin))
+        if not self.origins or self.origins[-1][1] is not self.origin:
+            self.origins.append((first, self.origin))
         self.emissions.append(first)
         self._op[first:stop] = op
         self._a[first:stop] = a
         self._b[first:stop] = b
         self._c[first:stop] = c
-        self._size = stop
+        self.stored = stop
         return np.arange(first, stop, dtype=np.int32)
 
     def emit(self, op: Op, a: Ids, b: Ids = 0, c: Ids = 0) -> Ids:
@@ -255,13 +273,15 @@ class Storage:
 
     def dot(self, rows: np.ndarray, cols: np.ndarray, acc: np.ndarray) -> np.ndarray:
         """Batched products (int32 ids): rows (G,M,K), cols (G,N,K), acc (G,M,N) -> ids (G,M,N)."""
-        self._flush()
-        record = DotRecord(self._size, rows, cols, acc)
+        self.flush()
+        record = DotRecord(self.stored, rows, cols, acc)
         self.dots.append(record)
         ids = self._emit_column(Op.DOT, acc.size, len(self.dots) - 1).reshape(acc.shape)
         if has_const(rows) or has_const(cols):  # products that are zero throughout leave the accumulator as it was
             empty = (rows == ZERO).all(axis=2)[:, :, None] | (cols == ZERO).all(axis=2)[:, None, :]
             if empty.any():
+                self.drop(rows[(cols == ZERO).all(axis=2).any(axis=1)])
+                self.drop(cols[(rows == ZERO).all(axis=2).any(axis=1)])
                 return np.where(empty, acc, ids)
         return ids
 
@@ -279,8 +299,8 @@ class Storage:
         return result.reshape(shape)
 
     def _nary(self, op: Op, flat: np.ndarray) -> np.ndarray:
-        self._flush()
-        self.naries.append(NaryRecord(self._size, flat))
+        self.flush()
+        self.naries.append(NaryRecord(self.stored, flat))
         return self._emit_column(op, len(flat), len(self.naries) - 1)
 
 
