@@ -5,6 +5,8 @@ Source: PTX ISA 9.1, "Warp Level Matrix Multiply-Accumulate Instructions: ldmatr
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from ptx_engine.errors import NotStructuredError
@@ -18,33 +20,47 @@ from ptx_engine.isa.values import Value, choose, take, uninitialised
 _S = "PTX ISA 9.1, Warp Level Matrix Multiply-Accumulate Instructions: "
 _LANES = np.arange(WARP)
 
-for _opcode, _shape in (("ldmatrix", "m16n16"), ("ldmatrix", "m8n16"), ("stmatrix", "m16n8")):
-    refuse(f"{_opcode}.{_shape}", f".{_shape} moves of 8-bit and narrower elements are of sm_100 and later")
+for _name in ("ldmatrix.m8n16", "ldmatrix.b6x16_p32", "ldmatrix.b4x16_p64"):
+    refuse(_name, "matrices of 6- and 4-bit elements (sm_100 and later) are not modelled")
+
+#: row and column of each element of a register, low bits first, for the 32 lanes
+Places = tuple[tuple[np.ndarray, np.ndarray], ...]
 
 
 @instruction("ldmatrix", "sync aligned shape=m8n8 num=x1|x2|x4 [trans] [space=shared|shared::cta] type=b16", source=_S + "ldmatrix")
 def ldmatrix(d: Decode) -> Step:
     """Lanes 8i..8i+7 give the row addresses of matrix i; lane l receives elements 2(l%4), +1 of row l/4 (transposed: of column l/4)."""
-    d.expect(2)
-    count = int(d.mods["num"][1:])
-    require_vec(d, 0, count)
-    targets, address, pc, memory = d.dsts(0), d.address(1), d.pc, d.env.memory
-    name, generic = d.ins.mnemonic, not d.has("space")
     row, first, second = _LANES // 4, 2 * (_LANES % 4), 2 * (_LANES % 4) + 1
-    places = ((first, row), (second, row)) if d.has("trans") else ((row, first), (row, second))
+    return _load_matrices(d, 8, [((first, row), (second, row)) if d.has("trans") else ((row, first), (row, second))])
+
+
+@instruction("ldmatrix", "sync aligned shape=m16n16 num=x1|x2 trans [space=shared|shared::cta] type=b8", source=_S + "ldmatrix")
+def ldmatrix_bytes(d: Decode) -> Step:
+    """Lanes 16i..16i+15 give the row addresses of matrix i; lane l receives rows 4(l%4).. +3 of columns l/4 and l/4 + 8."""
+    halves = [tuple((4 * (_LANES % 4) + j, _LANES // 4 + column) for j in range(4)) for column in (0, 8)]
+    return _load_matrices(d, 16, halves)
+
+
+def _load_matrices(d: Decode, extent: int, fragments: Sequence[Places]) -> Step:
+    """Square matrices of ``extent`` rows of 16 bytes; each gives one register for each of ``fragments``."""
+    d.expect(2)
+    count, per = int(d.mods["num"][1:]), len(fragments)
+    require_vec(d, 0, count * per)
+    targets, address, pc, memory = d.dsts(0), d.address(1), d.pc, d.env.memory
+    name, generic, providers = d.ins.mnemonic, not d.has("space"), extent * count
 
     def step(g: Group) -> None:
         require_warps(d, g)
-        where = np.broadcast_to(np.asarray(address(g.R)), (g.n,)).reshape(-1, WARP)[:, : 8 * count]
-        lanes = (np.arange(g.n // WARP)[:, None] * WARP + np.arange(8 * count)).ravel()
-        rows = where.ravel()
+        rows = np.broadcast_to(np.asarray(address(g.R)), (g.n,)).reshape(-1, WARP)[:, :providers].ravel()
+        lanes = (np.arange(g.n // WARP)[:, None] * WARP + np.arange(providers)).ravel()
         if generic:
             rows = shared_offset(rows, name)
-        ids, tags = memory.load_rows(g if 8 * count == WARP else g.subset(lanes, ()), rows, pc)
-        cells = ids.shape[1] // 8  # cells of a 16-bit element
-        ids, tags = (x.reshape(-1, count, 8, 8, cells) for x in (ids, tags))
+        ids, tags = memory.load_rows(g if providers == WARP else g.subset(lanes, ()), rows, pc)
+        cells = ids.shape[1] // extent  # cells of an element
+        ids, tags = (x.reshape(-1, count, extent, extent, cells) for x in (ids, tags))
         for i, r in enumerate(targets):
-            columns = [(ids[:, i, p, q, c].ravel(), tags[:, i, p, q, c].ravel()) for p, q in places for c in range(cells)]
+            places = fragments[i % per]
+            columns = [(ids[:, i // per, p, q, c].ravel(), tags[:, i // per, p, q, c].ravel()) for p, q in places for c in range(cells)]
             g.R[r] = memory.assemble(columns, name)
 
     return step
@@ -63,8 +79,21 @@ def shared_offset(addresses: np.ndarray, name: str) -> np.ndarray:
 @instruction("stmatrix", "sync aligned shape=m8n8 num=x1|x2|x4 [trans] [space=shared|shared::cta] type=b16", source=_S + "stmatrix")
 def stmatrix(d: Decode) -> Step:
     """The inverse of ldmatrix: every lane stores its two elements of matrix i to the row (or, transposed, the two rows) they belong to."""
+    if not d.has("trans"):
+        return _store_matrices(d, 32, [(_LANES // 4, 4 * (_LANES % 4))])
+    return _store_matrices(d, 16, [(2 * (_LANES % 4) + j, 2 * (_LANES // 4)) for j in range(2)])
+
+
+@instruction("stmatrix", "sync aligned shape=m16n8 num=x1|x2|x4 trans [space=shared|shared::cta] type=b8", source=_S + "stmatrix")
+def stmatrix_bytes(d: Decode) -> Step:
+    """16x8 matrices by columns: bytes 0 and 1 of lane l are elements (l/4, 2(l%4)) and (l/4, 2(l%4)+1), bytes 2 and 3 those 8 rows on."""
+    return _store_matrices(d, 8, [(2 * (_LANES % 4) + j % 2, _LANES // 4 + 8 * (j // 2)) for j in range(4)])
+
+
+def _store_matrices(d: Decode, width: int, places: Sequence[tuple[np.ndarray, np.ndarray]]) -> Step:
+    """Each register, cut into pieces of ``width`` bits, goes to the given rows (of 16 bytes) and bytes of its matrix."""
     d.expect(2)
-    count, trans = int(d.mods["num"][1:]), d.has("trans")
+    count = int(d.mods["num"][1:])
     require_vec(d, 1, count)
     sources, address, pc, memory, arena = d.srcs(1, 32), d.address(0), d.pc, d.env.memory, d.arena
     space = "shared" if d.has("space") else ""
@@ -76,13 +105,10 @@ def stmatrix(d: Decode) -> Step:
             raise NotStructuredError(f"{d.ins.mnemonic}: a row is not aligned to 16 bytes", feature="misaligned matrix row")
         for i, r in enumerate(sources):
             at = rows[:, 8 * i : 8 * i + 8]
-            if not trans:
-                place = at[:, _LANES // 4] + (4 * (_LANES % 4)).astype(at.dtype)
-                memory.store(g, space, np.ascontiguousarray(place).ravel(), [g.R[r]], (32,), pc)
-                continue
-            for j, half in enumerate(unpack(arena, g.R[r], 16, 2)):
-                place = at[:, 2 * (_LANES % 4) + j] + (2 * (_LANES // 4)).astype(at.dtype)
-                memory.store(g, space, np.ascontiguousarray(place).ravel(), [half], (16,), pc)
+            pieces = [g.R[r]] if width == 32 else unpack(arena, g.R[r], width, 32 // width)
+            for piece, (row, byte) in zip(pieces, places):
+                place = at[:, row] + byte.astype(at.dtype)
+                memory.store(g, space, np.ascontiguousarray(place).ravel(), [piece], (width,), pc)
 
     return step
 

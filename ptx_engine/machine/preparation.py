@@ -80,9 +80,9 @@ def granule_of(flat: FlatFunction, bound: BoundLaunch) -> int:
         smallest = min(smallest, buffer.arg.element_bytes)
     for instruction in flat.instructions:
         kind = instruction.modifiers[-1] if instruction.modifiers else ""
-        if instruction.opcode in ("ld", "st", "ldmatrix", "cvt", "mma", "wmma"):
+        if instruction.opcode in ("ld", "st", "ldmatrix", "stmatrix", "atom", "red", "cvt", "mma", "wmma"):
             joined = instruction.modifiers
-            if kind in ("b8", "u8", "s8") and instruction.opcode in ("ld", "st"):
+            if kind in ("b8", "u8", "s8") and instruction.opcode in ("ld", "st", "ldmatrix", "stmatrix"):
                 return 1
             if any(m in ("b16", "u16", "s16", "f16", "bf16", "f16x2", "bf16x2") for m in joined):
                 smallest = min(smallest, 2)
