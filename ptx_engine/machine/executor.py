@@ -33,7 +33,7 @@ from ptx_engine.machine.order_port import NoOrder, OrderPort
 from ptx_engine.machine.polling import Poll, Pollers, Polling
 from ptx_engine.machine.predication import concrete_predicate
 from ptx_engine.machine.preparation import calls_inlined, check_block, choose_entry, granule_of, linear_ctas, make_origins
-from ptx_engine.machine.program import Block, Program, PtxOrigin, Terminator, located
+from ptx_engine.machine.program import BarrierOp, Block, Program, PtxOrigin, Terminator, located
 from ptx_engine.machine.same_value import numeric_keys, same_value_keys
 from ptx_engine.machine.variables import with_variables
 from ptx_engine.machine.warp_syncs import Standing, WarpSyncs
@@ -309,13 +309,18 @@ class Machine:
 
     def _split(self, g: Group, active: np.ndarray, end: Terminator) -> tuple[Group, Group]:
         """The lanes that take the terminator and those that do not, with what is live on either way."""
+        live = self._live_after(end)
+        return self._subset(g, np.flatnonzero(active), live), self._subset(g, np.flatnonzero(~active), live)
+
+    def _live_after(self, end: Terminator) -> set[int]:
+        """Registers that a terminator or what follows it reads."""
         live: set[int] = set()
         for target in (*end.targets, end.pc + 1):
             if target in self.program.blocks:
                 live.update(self.program.blocks[target].live)
         if end.barrier is not None:
             live.update(r for r in (end.barrier.number, end.barrier.count, end.barrier.operand) if r is not None)
-        return self._subset(g, np.flatnonzero(active), live), self._subset(g, np.flatnonzero(~active), live)
+        return live
 
     def _subset(self, g: Group, where: np.ndarray, live: set[int]) -> Group:
         sub = g.subset(where, [*live, *self.env.specials.values()])
@@ -360,8 +365,19 @@ class Machine:
     # --- barriers -------------------------------------------------------------------------------
 
     def _barrier(self, g: Group, end: Terminator) -> None:
+        """Threads come to a barrier, to one of their own each where its number or count is a register that differs between them."""
         op = end.barrier
         assert op is not None
+        named = [g.R[slot] for slot in (op.number, op.count) if slot is not None]
+        columns = [np.broadcast_to(value, (g.n,)) for value in named if isinstance(value, np.ndarray)]
+        if not columns:
+            self._come_to(g, op, end)
+            return
+        which = np.unique(np.stack(columns), axis=1, return_inverse=True)[1].reshape(-1)
+        for number in range(int(which.max()) + 1):
+            self._come_to(self._subset(g, np.flatnonzero(which == number), self._live_after(end)), op, end)
+
+    def _come_to(self, g: Group, op: BarrierOp, end: Terminator) -> None:
         number = self._uniform(g.R[op.number], "the barrier number")
         count = self._uniform(g.R[op.count], "the barrier's thread count") if op.count is not None else None
         if number > 15:

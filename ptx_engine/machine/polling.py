@@ -71,6 +71,19 @@ class Flow:
     writes: frozenset[int]
 
 
+#: stands for shared memory among the slots: the last CTA of a grid tells its threads by a flag there
+SHARED_MEMORY = -1
+
+
+def flow_of(instruction: Instruction, reads: set[int], writes: set[int]) -> Flow:
+    """The flow of one instruction; generic accesses may be to shared memory."""
+    spaces = {m.split("::")[0] for m in instruction.modifiers}
+    if spaces.isdisjoint(("global", "local", "const", "param")):
+        reads = reads | {SHARED_MEMORY} if instruction.opcode in ("ld", "atom") else reads
+        writes = writes | {SHARED_MEMORY} if instruction.opcode in ("st", "atom") else writes
+    return Flow(frozenset(reads), frozenset(writes))
+
+
 def control_slots(roots: set[int], flows: list[Flow]) -> set[int]:
     """Registers that branch or guard predicates are computed from, whatever the order of instructions."""
     found = set(roots)

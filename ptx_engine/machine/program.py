@@ -12,7 +12,7 @@ from ptx_engine.isa.decode import Step
 from ptx_engine.isa.registry import find
 from ptx_engine.machine.environment import MachineEnvironment
 from ptx_engine.machine.loops import mark_loop_registers
-from ptx_engine.machine.polling import Flow, Poll, control_slots, is_strong_load, mark_polling
+from ptx_engine.machine.polling import Flow, Poll, control_slots, flow_of, is_strong_load, mark_polling
 from ptx_engine.machine.predication import guarded
 from ptx_engine.machine.recording import RecordingDecode, Uses
 from ptx_engine.syntax.ast import FlatFunction, Instruction, Name
@@ -171,7 +171,7 @@ class Program:
         p = None if instruction.predicate is None else self._env.register(instruction.predicate.name)
         self.uses[pc] = d.uses(p)
         self._env.read_slots.update(reads)
-        self._flows.append(Flow(frozenset(reads), frozenset(writes)))
+        self._flows.append(flow_of(instruction, reads, writes))
         block.uses |= reads - block.defines
         if p is not None:
             self._env.read_slots.add(p)
