@@ -1,14 +1,13 @@
 """The machine: runs a function over a launch, batch of CTAs by batch, and returns what it wrote and what it found.
 
-Groups run lowest pc first and merge when they meet; a group blocks at a barrier. By the confluence theorem any schedule
+Groups run as their schedule says and merge when they meet; a group blocks at a barrier. By the confluence theorem any schedule
 gives the same terms, or the order checker reports a race.
 """
 
 from __future__ import annotations
 
-import heapq
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -35,6 +34,7 @@ from ptx_engine.machine.predication import concrete_predicate
 from ptx_engine.machine.preparation import calls_inlined, check_block, choose_entry, granule_of, linear_ctas, make_origins
 from ptx_engine.machine.program import BarrierOp, Block, Program, PtxOrigin, Terminator, located
 from ptx_engine.machine.same_value import numeric_keys, same_value_keys
+from ptx_engine.machine.schedule import LowestFirst, Schedule
 from ptx_engine.machine.variables import with_variables
 from ptx_engine.machine.warp_syncs import Standing, WarpSyncs
 from ptx_engine.order.checker import OrderChecker
@@ -83,30 +83,35 @@ def execute(
     ctas: Sequence[tuple[int, int, int]] | None = None,
     source: str = "",
     externs: Mapping[str, str] = NO_EXTERNS,
+    schedule: Callable[[], Schedule] = LowestFirst,
 ) -> Execution:
     """Run an entry over a bound launch and return its footprints and findings.
 
     ``ctas`` (or ``launch.ctas``) restricts which CTAs run. ``source`` is the PTX text, for the lines in findings. ``externs``
-    names the operator (``isa.calls.OPERATORS``) that each function without a body computes.
+    names the operator (``isa.calls.OPERATORS``) that each function without a body computes. ``schedule`` makes, for every batch of
+    CTAs, what chooses the group that runs next.
     Raises LaunchError, UnsupportedError, NotStructuredError (each with the instruction's place) and BudgetError; what was
     found until then is in the error's ``findings``.
     """
     start = time.perf_counter()
     function = choose_entry(module, entry)
-    machine = Machine(module, calls_inlined(function, module, externs, bound), bound, budget, order, source)
+    machine = Machine(module, calls_inlined(function, module, externs, bound), bound, budget, order, source, schedule)
     return machine.run(ctas if ctas is not None else bound.launch.ctas, start)
 
 
 class Machine:
     """One launch of one function."""
 
-    def __init__(self, module: Module, flat: FlatFunction, bound: BoundLaunch, budget: Budget, order: bool, source: str) -> None:
+    def __init__(
+        self, module: Module, flat: FlatFunction, bound: BoundLaunch, budget: Budget, order: bool, source: str,
+        schedule: Callable[[], Schedule] = LowestFirst,
+    ) -> None:  # fmt: skip
         check_block(flat.function, bound)
         launch = bound.launch
         if launch.threads < 1 or launch.threads > 1024 or launch.cta_count < 1:
             raise LaunchError(f"a block of {launch.block} and a grid of {launch.grid}: 1 to 1024 threads and at least one CTA are needed")
         bound, variables = with_variables(module, flat, bound)
-        self.bound, self.budget = bound, budget
+        self.bound, self.budget, self.new_schedule = bound, budget, schedule
         self.block_threads = launch.threads
         shared_bytes = shared_layout(module, flat, launch.dynamic_shared_bytes)[1]
         self.log = FindingLog(launch)
@@ -164,55 +169,32 @@ class Machine:
         self.order.begin_batch(ctas)
         self.barriers = Barriers(len(ctas), self.block_threads)
         self.warp_syncs = self.env.warp_syncs = WarpSyncs(len(ctas), self.block_threads)
-        self.ready: dict[int, list[Group]] = {}
-        self.heap: list[int] = []
-        #: the only group that can run, which so needs no queue
-        self._alone: Group | None = None
+        self.schedule = self.new_schedule()
         self.polling = Pollers()
         self._turn = 0
-        self._push(self.env.new_group(ctas), 0)
+        self._start(self.env.new_group(ctas))
         while True:
-            while (g := self._next_group()) is not None:
-                self._run(g)
+            while groups := self.schedule.take():
+                self._run(groups[0] if len(groups) == 1 else self._merge(groups, groups[0].pc))
             if not self._meet() and not self._release() and not self._wake():
                 break
         self._check_deadlock()
         self.order.end_batch()
+
+    def _start(self, g: Group) -> None:
+        """All threads of a batch, in the groups that the schedule wants."""
+        for threads in self.schedule.begin(g.n, self.block_threads):
+            self._push(g if len(threads) == g.n else self._subset(g, threads, set()), 0)
 
     def _push(self, g: Group, pc: int) -> None:
         if pc >= len(self.program.flat.instructions):
             self._exit(g)
             return
         g.pc = pc
-        if self._alone is None and not self.heap:
-            self._alone = g
-            return
-        if self._alone is not None:
-            self._queue(self._alone)
-            self._alone = None
-        self._queue(g)
-
-    def _queue(self, g: Group) -> None:
-        if g.pc in self.ready:
-            self.ready[g.pc].append(g)
-        else:
-            self.ready[g.pc] = [g]
-            heapq.heappush(self.heap, g.pc)
-
-    def _next_group(self) -> Group | None:
-        """The group at the lowest pc, merged from all that stand there; None if none can run."""
-        if self._alone is not None:
-            g, self._alone = self._alone, None
-            return g
-        if not self.heap:
-            return None
-        pc = heapq.heappop(self.heap)
-        return self._merge(self.ready.pop(pc), pc)
+        self.schedule.put(g)
 
     def _merge(self, groups: list[Group], pc: int) -> Group:
         """Groups that meet at a block's start become one; only live registers are carried."""
-        if len(groups) == 1:
-            return groups[0]
         threads = np.concatenate([g.threads for g in groups])
         order: np.ndarray | None = np.argsort(threads, kind="stable")
         if bool((np.diff(threads) > 0).all()):
