@@ -38,6 +38,9 @@ VARIABLES = (
     Variable("VOLTA_CTAS", r"all|[1-9]\d*", "all or a positive number", "execute at most so many CTAs of a launch"),
     Variable("VOLTA_DECIDE", r"exact|fingerprint", "exact or fingerprint", "accept matching fingerprints as a (probabilistic) proof"),
     Variable("VOLTA_CACHE_DIR", r".+", "a folder", "where verdicts and references are kept"),
+    Variable("VOLTA_CACHE_MB", r"\d+(\.\d*)?", "a number of MiB", "bound of that folder; the least recently used goes first"),
+    Variable("VOLTA_STORE", r"[a-z0-9+]+://.+", "an fsspec URL such as s3://bucket/folder", "a store of verdicts shared by a team"),
+    Variable("VOLTA_STORE_MODE", r"ro|rw", "ro or rw", "whether the shared store is written to (default: rw)"),
     Variable("VOLTA_DEBUG", r"0|1", "0 or 1", "show tracebacks of internal errors"),
 )
 

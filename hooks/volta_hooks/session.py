@@ -20,8 +20,11 @@ from volta_hooks.bundle import write_bundle
 from volta_hooks.policy import Mode
 from volta_pass.job import FunctionReference, Options, TtirReference, ValidationJob, contents_digest, launch_to_json
 from volta_pass.kernel_report import REFERENCE, KernelReport, proved_from_json
-from volta_pass.store import VerdictStore, canonical, digest, own_version
+from volta_pass.store import Store, canonical, digest, own_version
 from volta_pass.validate import agree, contents_were_needed, failure_text, validate
+
+#: the kind of a stored verdict
+VERDICTS = "verdicts"
 
 
 @dataclass
@@ -53,10 +56,10 @@ class Tuning:
 class Session:
     """Validates jobs and remembers; ``mode`` is what the environment asked for."""
 
-    def __init__(self, mode: Mode, store: VerdictStore | None = None) -> None:
+    def __init__(self, mode: Mode, store: Store | None = None) -> None:
         self.mode = mode
         self.options = Options.from_environment()
-        self.store = VerdictStore() if store is None else store
+        self.store = Store.from_environment(self.say_once) if store is None else store
         self.reports: list[KernelReport] = []
         self.tunings: dict[str, Tuning] = {}
         self._lock = threading.RLock()
@@ -90,7 +93,7 @@ class Session:
         if not key or job.reference is not None:
             return None
         if key not in self.tunings and job.source is not None:
-            reference = TtirReference(job.source, job.launch, label)
+            reference = TtirReference(job.source, job.launch, label, job.language)
             self.tunings[key] = Tuning(reference, [(reference, [])])
         return self.tunings.get(key)
 
@@ -117,14 +120,16 @@ class Session:
         for key in self._keys(job):
             if key in self._known:
                 return replace(self._known[key], configuration=dict(job.configuration), cached=True)
-            stored = self.store.get(key)
+            stored = self.store.get_json(VERDICTS, key)
             if stored is not None:
                 try:
-                    report = proved_from_json(stored)
+                    report = proved_from_json(stored[0])
                 except (KeyError, TypeError, ValueError):
                     continue
                 report.kernel, report.configuration = job.kernel, dict(job.configuration)
                 report.seconds = {"validate": 0.0}
+                if stored[1]:
+                    report.assumptions.append(f"proved elsewhere: the verdict was read from the shared store {stored[1]}")
                 return report
         return None
 
@@ -140,7 +145,8 @@ class Session:
         if report.status in (Status.PROVED, Status.REFUTED, Status.UNSUPPORTED):
             self._known[key] = report
         if report.status is Status.PROVED:
-            self.store.put(key, report.to_json())
+            texts = {"candidate.ptx": job.ptx} | ({"source.mlir": job.source} if job.source is not None else {})
+            self.store.put_json(VERDICTS, key, report.to_json(), texts)
         return report
 
     def internal(self, kernel: str, configuration: dict[str, Any], error: Exception, job: ValidationJob | None = None) -> KernelReport:
@@ -174,7 +180,7 @@ class Session:
         if Status.REFUTED not in found:
             tuning.undecided.append(label)
             return
-        mine = TtirReference(job.source, job.launch, label)
+        mine = TtirReference(job.source, job.launch, label, job.language)
         for representative, members in tuning.groups[1:]:
             if agree(mine, representative, job) is Status.PROVED:
                 members.append(label)

@@ -204,7 +204,7 @@ def test_the_edge_turns_errors_into_codes(capsys: pytest.CaptureFixture[str], mo
 
 
 def test_variables_are_validated(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    good = ("warn", "cuda:80", "r.json", "10", "all", "exact", "/tmp", "1")
+    good = ("warn", "cuda:80", "r.json", "10", "all", "exact", "/tmp", "64", "memory://x", "ro", "1")
     assert environment_errors({v.name: value for v, value in zip(VARIABLES, good, strict=True)}) == []
     for name, value in [("VOLTA_VALIDATE", "2"), ("VOLTA_TARGET", "sm_80"), ("VOLTA_SECONDS", "-1"), ("VOLTA_CTAS", "0")]:
         assert len(environment_errors({name: value})) == 1
@@ -246,3 +246,27 @@ def test_run_passes_arguments_and_exit_code(tmp_path: Path) -> None:
     assert done.returncode == 5, done.stderr
     assert "['a', '--b', 'c'] __main__ 1" in done.stdout
     assert volta_pass("run", str(tmp_path / "gone.py")).returncode == 2
+
+
+def test_cache_shows_verifies_and_clears(tmp_path, monkeypatch, capsys):
+    from volta_pass.store import Store, digest
+
+    monkeypatch.setenv("VOLTA_CACHE_DIR", str(tmp_path))
+    store = Store()
+    for text in ("a", "b", "c"):
+        store.put_json("verdicts", digest(text), {"text": text})
+    assert main(["cache", "stats"]) == 0
+    assert "3 entries" in capsys.readouterr().out
+    assert main(["cache", "stats", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["places"][0]["kinds"]["verdicts"]["entries"] == 3
+    path = store.local.path(Store.name("verdicts", digest("b")))
+    path.write_bytes(path.read_bytes()[:-1])
+    assert main(["cache", "verify", "--json"]) == 1
+    damaged = json.loads(capsys.readouterr().out)
+    assert damaged["whole"] == 2 and digest("b") in damaged["damaged"][0]
+    assert main(["cache", "verify"]) == 0
+    capsys.readouterr()
+    assert main(["cache", "clear", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"removed": 2}
+    assert main(["cache", "stats"]) == 0
+    assert "0 entries" in capsys.readouterr().out

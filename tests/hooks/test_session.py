@@ -10,10 +10,10 @@ from ptx_engine.launch import Launch, TensorArg
 from ptx_engine.verdict import Method, OutputVerdict, Status, Verdict
 from volta_hooks import session as module
 from volta_hooks.policy import Mode
-from volta_hooks.session import Session
+from volta_hooks.session import VERDICTS, Session
 from volta_pass.job import FunctionReference, TtirReference, ValidationJob
 from volta_pass.kernel_report import OWN_SOURCE, REFERENCE, Comparison, KernelReport
-from volta_pass.store import VerdictStore
+from volta_pass.store import Store
 from volta_pass.validate import FIXED_CONTENTS
 
 LAUNCH = Launch((4, 1, 1), (128, 1, 1), (TensorArg("x_ptr", "f32", (512,)),))
@@ -53,7 +53,7 @@ def validator(monkeypatch):
 
 
 def fresh(tmp_path):
-    return Session(Mode.ON, VerdictStore(tmp_path / "store"))
+    return Session(Mode.ON, Store(tmp_path / "store"))
 
 
 def test_a_proof_is_recalled_by_other_processes(tmp_path, validator):
@@ -125,10 +125,12 @@ def test_a_proof_against_a_function_is_never_recalled(tmp_path, validator):
 
 def test_a_damaged_proof_is_decided_anew(tmp_path, validator):
     fresh(tmp_path).run(job())
-    (path,) = (tmp_path / "store").rglob("*.json")
-    entry = json.loads(path.read_text())
-    del entry["payload"]["findings"]
-    path.write_text(json.dumps(entry))
+    store = Store(tmp_path / "store")
+    (item,) = store.items()
+    key = item.name.rpartition("/")[2]
+    payload, _ = store.get_json(VERDICTS, key)
+    del payload["findings"]
+    store.put_json(VERDICTS, key, payload)
     assert not fresh(tmp_path).run(job()).cached
 
 

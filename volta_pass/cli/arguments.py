@@ -15,7 +15,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="volta-pass", description="Translation validation of GPU kernels.", epilog=_EXIT_CODES)
     parser.add_argument("--version", action="version", version=_version())
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    for add in (_add_check, _add_race, _add_run, _add_emulate, _add_demo, _add_bench, _add_doctor):
+    for add in (_add_check, _add_race, _add_run, _add_emulate, _add_demo, _add_bench, _add_cache, _add_doctor):
         add(commands)
     return parser
 
@@ -105,6 +105,12 @@ def _add_bench(commands: Any) -> None:
     parser = _add(commands, "bench", "Measure, and compare with the targets.")
     what = "triton: validation time over Triton's compile time; exec: thread-instructions per second"
     parser.add_argument("name", choices=("triton", "exec"), metavar="NAME", help=what)
+
+
+def _add_cache(commands: Any) -> None:
+    parser = _add(commands, "cache", "Look after the stored verdicts: VOLTA_CACHE_DIR and, where there is one, VOLTA_STORE.")
+    what = "stats: what is there; verify: read every entry, remove the damaged (exit code 1); clear: remove all local ones"
+    parser.add_argument("action", choices=("stats", "verify", "clear"), help=what)
 
 
 def _add_doctor(commands: Any) -> None:

@@ -1,0 +1,152 @@
+"""Where entries lie: a local folder, or any file system that fsspec knows. Both write whole files or none.
+
+A place maps names such as ``verdicts/ab/abcd`` to bytes. Reading what is not there gives None; a place that cannot be reached or
+written raises OSError, which the store turns into "not there" and one warning.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from ptx_engine.errors import LaunchError
+
+#: a temporary file this old was left by a writer that died
+_ABANDONED_S = 3600.0
+_TEMPORARY = ".part"
+#: names of entries: kind, two digits, key; whatever else lies in a folder is not ours to count or remove
+ENTRY = re.compile(r"[a-z]+/[0-9a-f]{2}/[0-9a-f]{64}")
+_OURS = re.compile(r"[a-z]+/[0-9a-f]{2}/[^/]+" + re.escape(_TEMPORARY))
+
+
+@dataclass(frozen=True)
+class Item:
+    """One stored file: its name, size in bytes, and when it was last used (seconds since the epoch)."""
+
+    name: str
+    size: int
+    used_s: float
+
+
+class Place(Protocol):
+    """What a store needs of a file system."""
+
+    def read(self, name: str) -> bytes | None: ...
+    def write(self, name: str, data: bytes) -> None: ...
+    def delete(self, name: str) -> None: ...
+    def touch(self, name: str) -> None: ...
+    def items(self) -> Iterator[Item]: ...
+
+
+class Folder:
+    """A local folder. Files appear by rename, so that no reader ever sees half of one, and none is locked."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def __str__(self) -> str:
+        return str(self.root)
+
+    def path(self, name: str) -> Path:
+        return self.root / name
+
+    def read(self, name: str) -> bytes | None:
+        try:
+            return self.path(name).read_bytes()
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
+    def write(self, name: str, data: bytes) -> None:
+        path = self.path(name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=_TEMPORARY)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(data)
+            os.replace(temporary, path)
+        except BaseException:
+            Path(temporary).unlink(missing_ok=True)
+            raise
+
+    def delete(self, name: str) -> None:
+        self.path(name).unlink(missing_ok=True)
+
+    def touch(self, name: str) -> None:
+        with contextlib.suppress(OSError):  # a read-only folder has no order of use
+            os.utime(self.path(name))
+
+    def items(self) -> Iterator[Item]:
+        """All entries; what writers that died have left is removed on the way."""
+        for folder, _, names in os.walk(self.root):
+            for name in names:
+                path = Path(folder, name)
+                try:
+                    status = path.stat()
+                except OSError:
+                    continue  # another process has evicted it
+                entry = path.relative_to(self.root).as_posix()
+                if ENTRY.fullmatch(entry):
+                    yield Item(entry, status.st_size, status.st_mtime)
+                elif _OURS.fullmatch(entry) and time.time() - status.st_mtime > _ABANDONED_S:
+                    path.unlink(missing_ok=True)
+
+
+class Remote:
+    """A folder behind an fsspec URL (``s3://bucket/team``, ``memory://x``, ``file:///srv/volta``)."""
+
+    def __init__(self, url: str) -> None:
+        """Raises LaunchError where fsspec or the file system's own package is missing, or the URL means nothing."""
+        try:
+            import fsspec
+        except ImportError:
+            raise LaunchError(f"VOLTA_STORE={url}: fsspec is not installed", hint="pip install 'volta-pass[store]'") from None
+        self.url = url
+        try:
+            self._system, self._root = fsspec.core.url_to_fs(url)
+        except (ImportError, ValueError) as error:
+            raise LaunchError(f"VOLTA_STORE={url}: {error}", hint="an fsspec URL such as s3://bucket/folder") from None
+
+    def __str__(self) -> str:
+        return self.url
+
+    def _path(self, name: str) -> str:
+        return f"{self._root}/{name}"
+
+    def read(self, name: str) -> bytes | None:
+        try:
+            data: bytes = self._system.cat_file(self._path(name))
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        return data
+
+    def write(self, name: str, data: bytes) -> None:
+        """Under a name of its own first, then moved: object stores put whole objects, other file systems may not."""
+        path = self._path(name)
+        self._system.makedirs(path.rpartition("/")[0], exist_ok=True)
+        temporary = f"{path}.{os.getpid()}-{time.monotonic_ns()}{_TEMPORARY}"
+        self._system.pipe_file(temporary, data)
+        self._system.mv(temporary, path)
+
+    def delete(self, name: str) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            self._system.rm_file(self._path(name))
+
+    def touch(self, name: str) -> None:
+        """Nothing: a shared store is not bounded by us."""
+
+    def items(self) -> Iterator[Item]:
+        try:
+            found: dict[str, dict[str, Any]] = self._system.find(self._root, detail=True)
+        except FileNotFoundError:
+            return
+        for path, row in found.items():
+            name = path[len(self._root) :].lstrip("/")
+            if ENTRY.fullmatch(name):
+                yield Item(name, int(row.get("size") or 0), 0.0)
