@@ -38,6 +38,8 @@ class Forms:
         #: signs assumed in a case split, by the key of the primitive polynomial
         self.facts: dict[PolyKey, Sign] = {}
         self._products: dict[tuple[int, int], int] = {}
+        #: long sums by identity (and what they were), with their abbreviations: a row's sum divides every element of the row
+        self._abbreviations: dict[int, tuple[Poly, Poly, int, Coef]] = {}
         #: atoms of functions by name: with arguments too large to be made canonical, and all others
         self._uncompared: dict[str, list[int]] = {}
         self._compared_by_key: dict[str, list[int]] = {}
@@ -75,6 +77,15 @@ class Forms:
 
     def abbreviate(self, poly: Poly) -> tuple[int, Coef]:
         """A sum as (term, coefficient): its unit times one atom that stands for its primitive part."""
+        known = self._abbreviations.get(id(poly))
+        if known is not None and known[1] == poly:
+            return known[2:]
+        term, coef = self._abbreviate(poly)
+        if len(poly) > SMALL_SUM:
+            self._abbreviations[id(poly)] = poly, dict(poly), term, coef
+        return term, coef
+
+    def _abbreviate(self, poly: Poly) -> tuple[int, Coef]:
         coef, unit, primitive = split_unit(self.ring, poly)
         self.meter.spend(len(poly))
         if len(primitive) == 1:

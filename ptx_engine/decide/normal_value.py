@@ -39,6 +39,8 @@ class Leaf:
     integer: bool
     low: int | None
     high: int | None
+    #: stands for a term that may be undefined somewhere: a value both sides compute, but perhaps in other outputs
+    partial: bool = False
 
 
 #: per operator code, how many of a node's arguments are operands (255: all of them)
@@ -164,6 +166,8 @@ class Evaluator:
         op = self.template.ops[node]
         if op in (INPUT, CONSTANTS):
             leaf = self.leaves[node]
+            if leaf.partial:
+                self._note(SHARED, ("leaf", node), False)
             return self.forms.variable(node, leaf.sign, leaf.integer, leaf.low, leaf.high)
         args = self.template.args[node]
         if op == Op.CONST:

@@ -164,6 +164,9 @@ def _leaves(arena: Arena, template: Template) -> dict[int, Leaf]:
         for node, i, j, plain in zip(nodes, first.tolist(), last.tolist(), inputs_only.tolist()):
             known = plain and all(formats[n] == formats[i] for n in range(i + 1, j + 1))
             leaves[node] = formats[i] if known else _UNKNOWN
+        for node, lowest in zip(nodes, low.tolist()):
+            if lowest <= end:
+                leaves[node] = _CUT
     for node, op in enumerate(template.ops):
         if op == CONSTANTS:
             leaves[node] = _leaf_of_constants(arena, template.columns.blocks(node))
@@ -171,6 +174,8 @@ def _leaves(arena: Arena, template: Template) -> dict[int, Leaf]:
 
 
 _UNKNOWN = Leaf(Sign.UNKNOWN, False, None, None)
+#: a cut: nothing is known of the term that it stands for
+_CUT = Leaf(Sign.UNKNOWN, False, None, None, partial=True)
 
 
 def _leaf_of_format(fmt: str) -> Leaf:

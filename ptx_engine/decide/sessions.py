@@ -1,0 +1,227 @@
+"""One proof session: output columns sorted into classes of one form, one template and one proof for each.
+
+A class whose outputs turn out to differ in form, in the values of constants, or in which of their inputs coincide, is
+split and its parts proved apart; outputs that are left alone share one template, in which inputs are the variables.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+import numpy as np
+
+from ptx_engine.decide.budget import Meter, ProofBudget, Undecided
+from ptx_engine.decide.canonical import Canonical
+from ptx_engine.decide.coincidence import coincidences, permuted
+from ptx_engine.decide.columns import Columns, HashCollision
+from ptx_engine.decide.cuts import CutView
+from ptx_engine.decide.normal_difference import Difference, NormalForm
+from ptx_engine.decide.proof import Proof, canonical_forms, canonical_proofs, prove_template
+from ptx_engine.decide.walk import SplitClass, Template, Walker
+from ptx_engine.terms.arena import CONST_CAP, NAN, UNDEF, Arena
+
+_SEEDS = 4
+_LATE_SPLITS = 32  # a class whose full proof failed is not split into more parts than that
+
+
+class Outcome(Enum):
+    """EQUAL is a proof; DIFFERENT a suspicion; UNKNOWN has a reason."""
+
+    EQUAL = "equal"
+    DIFFERENT = "different"
+    UNKNOWN = "unknown"
+
+
+@dataclass
+class ClassResult:
+    """The answer for one class. ``members`` (int64) are positions in the given columns; member i of ``members`` is member i
+    for the forms' ``text`` and ``inputs``."""
+
+    members: np.ndarray
+    outcome: Outcome
+    reason: str = ""
+    reference_form: NormalForm | None = None
+    candidate_form: NormalForm | None = None
+    difference: Difference | None = None
+    assumptions: tuple[str, ...] = ()
+    #: how the candidate is undefined on more than the reference, as far as shown; "" if it is not
+    narrower: str = ""
+    #: position of this class's first member among the columns of its template (classes of one output share one)
+    offset: int = field(default=0, repr=False)
+
+
+class SplitConstants(Exception):
+    """The class is to be proved again with constants told apart that a variable stood for."""
+
+
+class Depth(Enum):
+    """CANONICAL stops where the canonical forms differ; FULL goes on to normal forms."""
+
+    CANONICAL = "canonical"
+    FULL = "full"
+
+
+class Session:
+    def __init__(
+        self, arena: "Arena | CutView", reference: np.ndarray, candidate: np.ndarray, budget: ProofBudget, deadline: float,
+        depth: Depth = Depth.FULL, leaves: np.ndarray | None = None, patient: bool = True, allowance: int | None = None,
+    ) -> None:  # fmt: skip
+        self._patient = patient  # whether a class whose proof fails is split by how its inputs coincide
+        self._allowance = allowance  # term operations left for all normal forms together; None: as the budget has it
+        self._depth = depth
+        self._leaves = leaves
+        self._arena = arena
+        self._sides = np.stack([reference.ravel(), candidate.ravel()])
+        self._budget = budget
+        self._deadline = deadline
+        self._results: list[ClassResult] = []
+        self._alone: list[int] = []
+
+    def run(self) -> list[ClassResult]:
+        self._trivial()
+        waiting = self._first_classes()
+        while waiting:
+            members, split_constants = waiting.pop()
+            if len(members) == 1:
+                self._alone.append(int(members[0]))
+                continue
+            try:
+                self._prove(members, split_constants)
+            except SplitClass as split:
+                order = np.argsort(split.labels, kind="stable")
+                bounds = np.flatnonzero(np.diff(split.labels[order])) + 1
+                parts = np.split(members[order], bounds)
+                waiting.extend((np.sort(part), split_constants) for part in reversed(parts))
+            except SplitConstants:
+                waiting.append((members, True))
+            except Undecided as reason:
+                self._results.append(ClassResult(members, Outcome.UNKNOWN, str(reason)))
+        self._singles()
+        return sorted(self._results, key=lambda r: int(r.members[0]))
+
+    def _trivial(self) -> None:
+        """Outputs that are one and the same term, and outputs that are no value."""
+        reference, candidate = self._sides
+        undefined = np.isin(self._sides, (NAN, UNDEF)).any(axis=0)
+        if undefined.any():
+            what = "an output is NaN or undefined"
+            self._results.append(ClassResult(np.flatnonzero(undefined), Outcome.UNKNOWN, what))
+        same = (reference == candidate) & ~undefined
+        if same.any():
+            self._results.append(ClassResult(np.flatnonzero(same), Outcome.EQUAL))
+        self._rest = np.flatnonzero(~same & ~undefined)
+
+    def _first_classes(self) -> list[tuple[np.ndarray, bool]]:
+        """Classes by the operators of the outputs alone."""
+        if not len(self._rest):
+            return []
+        op, _, _, _ = self._arena.columns()
+        ids = self._sides[:, self._rest]
+        kind = np.where(ids < 0, 255, op[np.maximum(ids, 0)]).astype(np.int64)
+        kind = np.where((ids >= 0) & (ids < CONST_CAP), 1000 + ids, kind)
+        codes = kind[0] << 32 | kind[1]
+        if (codes == codes[0]).all():
+            return [(self._rest, False)]
+        _, labels = np.unique(codes, return_inverse=True)
+        labels = labels.reshape(-1)
+        return [(self._rest[labels == label], False) for label in range(int(labels.max()), -1, -1)]
+
+    def _walk(self, members: np.ndarray, roots: np.ndarray, outputs: int, meter: Meter, split_constants: bool) -> Template:
+        for seed in range(_SEEDS):
+            try:
+                return Walker(self._arena, Columns(outputs, seed), meter, split_constants).run(roots)
+            except HashCollision:
+                continue
+        raise Undecided(f"no collision-free hash for {len(members)} outputs")
+
+    def _prove(self, members: np.ndarray, split_constants: bool) -> None:
+        meter = Meter(self._budget, self._deadline)
+        template = self._walk(members, self._roots(members), len(members), meter, split_constants)
+        canonical = canonical_forms(self._arena, template, meter)
+        if canonical_proofs(canonical, template, self._pairs()):
+            self._store(members, Proof("equal"))
+            return
+        if self._shallow():
+            if self._patient:
+                self._split(template, split_constants)
+            raise Undecided("canonical forms differ")
+        if permuted(template):
+            self._split(template, split_constants)
+        (proof,) = self._normal(template, [(0, 1)], meter, canonical)
+        if proof.outcome != "equal":
+            self._split(template, split_constants, _LATE_SPLITS if self._allowance is None else None)
+        self._store(members, proof)
+
+    def _shallow(self) -> bool:
+        """Whether canonical forms are all that is tried."""
+        return self._depth is Depth.CANONICAL or self._allowance == 0
+
+    def _normal(self, template: Template, pairs: list[tuple[int, int]], meter: Meter, canonical: Canonical | None) -> list[Proof]:
+        """Proofs by normal forms, within the allowance."""
+        if self._allowance is None:
+            return prove_template(self._whole(), template, pairs, meter, canonical)
+        before = meter.spent
+        try:
+            with meter.at_most(self._allowance):
+                return prove_template(self._whole(), template, pairs, meter, canonical)
+        finally:
+            self._allowance = max(0, self._allowance - (meter.spent - before))
+
+    def _split(self, template: Template, split_constants: bool, most: int | None = None) -> None:
+        """Raise where finer classes, ``most`` at most, may be proved although this one is not."""
+        if template.generalised and not split_constants:
+            raise SplitConstants
+        if template.columns.outputs > 1:
+            labels = coincidences(template)
+            if labels.any() and (most is None or int(labels.max()) < most):
+                raise SplitClass(labels)
+
+    def _whole(self) -> Arena:
+        """The arena that the terms stand in, mapped or not."""
+        return self._arena if isinstance(self._arena, Arena) else self._arena.arena
+
+    def _roots(self, members: np.ndarray) -> np.ndarray:
+        """The root columns of a class: both sides, and the leaf that a cut member may come out as."""
+        sides = self._sides[:, members]
+        return sides if self._leaves is None else np.vstack([sides, self._leaves[None, members]])
+
+    def _pairs(self, count: int = 1) -> list[tuple[int, int]]:
+        """Root pairs (of ``count`` outputs laid end to end), either of which proves an output."""
+        pairs = [(i, count + i) for i in range(count)]
+        return pairs if self._leaves is None else pairs + [(count + i, 2 * count + i) for i in range(count)]
+
+    def _singles(self) -> None:
+        """Outputs that are alone in their class share one template, in which inputs are themselves the variables."""
+        if not self._alone:
+            return
+        members = np.array(sorted(self._alone), np.int64)
+        meter = Meter(self._budget, self._deadline)
+        try:
+            roots = self._roots(members).reshape(-1, 1)
+            template = self._walk(members, roots, 1, meter, True)
+            count = len(members)
+            pairs = self._pairs(count)
+            canonical = canonical_forms(self._arena, template, meter)
+            known = {n % count: proof for n, proof in canonical_proofs(canonical, template, pairs).items()}
+            rest = [n for n in range(count) if n not in known]
+            if rest and not self._shallow():
+                known.update(zip(rest, self._normal(template, [pairs[n] for n in rest], meter, canonical)))
+            for number, member in enumerate(members):
+                self._store(np.array([member], np.int64), known.get(number) or Proof("unknown", "canonical forms differ"))
+        except Undecided as reason:
+            self._results.extend(ClassResult(np.array([m], np.int64), Outcome.UNKNOWN, str(reason)) for m in members)
+
+    def _store(self, members: np.ndarray, proof: Proof) -> None:
+        self._results.append(
+            ClassResult(
+                members,
+                Outcome(proof.outcome),
+                proof.reason,
+                proof.reference,
+                proof.candidate,
+                proof.difference,
+                proof.assumptions,
+                proof.narrower,
+            )
+        )
