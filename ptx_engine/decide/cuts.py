@@ -44,8 +44,10 @@ class _Mapped(Generic[Record]):
 class CutView:
     """An arena as the walker sees it: operands are mapped, to equal terms or to input-like leaves (ids beyond all inputs)."""
 
-    def __init__(self, arena: Arena, image: np.ndarray) -> None:
+    def __init__(self, arena: Arena, image: np.ndarray, partial: bool) -> None:
         self.arena, self.image = arena, image
+        #: whether a leaf may stand for a term that is undefined somewhere
+        self.partial = partial
         self.consts: list[Const] = arena.consts
         self.inputs: list[Input] = arena.inputs
         op, a, b, c = arena.columns()
@@ -89,6 +91,10 @@ _TRANSPARENT = np.zeros(256, bool)
 _TRANSPARENT[[Op.CONST, Op.MUL, Op.SUB, Op.NEG]] = True
 
 
+_UNDEFINED_SOMEWHERE = np.zeros(256, bool)
+_UNDEFINED_SOMEWHERE[[Op.DIV, Op.SQRT, Op.LOG2, Op.POW, Op.FLOORDIV, Op.TRUNCDIV, Op.TRUNCREM, Op.OPAQUE]] = True
+
+
 @dataclass
 class Cuts:
     """``group[i]`` numbers the cut that ``members[i]`` belongs to; ``representative[g]`` is the term the others are proved
@@ -126,7 +132,8 @@ class Cuts:
         """The arena with twins as one term and these cuts as leaves."""
         image = np.arange(len(arena), dtype=np.int32)
         image[self.members] = self.leaves(arena, self.group)
-        return CutView(arena, image[self.twin])
+        below = arena.columns()[0][CONST_CAP : int(self.representative.max()) + 1] if len(self.representative) else np.zeros(0, np.uint8)
+        return CutView(arena, image[self.twin], bool(_UNDEFINED_SOMEWHERE[below].any()))
 
 
 def find_cuts(arena: Arena, reference: np.ndarray, candidate: np.ndarray) -> Cuts | None:

@@ -145,12 +145,24 @@ class Forms:
         """p + factor * q."""
         total = dict(p)
         add_into(total, q, factor)
+        p, q = self._met(p, q), self._met(q, p)
         return total
 
     def sign(self, poly: Poly) -> Sign:
         """The sign shown by the polynomial itself or assumed in the case at hand."""
         shown = poly_sign(self.ring, poly)
         if shown is Sign.POSITIVE or not self.facts or not poly:
+    def _met(self, p: Poly, q: Poly) -> Poly:
+        """A small sum abbreviated where the other factor divides by it: l * (a / l) = a at once (flash attention 1 divides by
+        its running sum in every step, and multiplies by it in the next)."""
+        if len(p) == 1:
+            return p
+        below = {a for t in q for a, k in self.ring.powers[t] if k < 0 and self.ring.atoms[a].kind is Kind.SUM}
+        if not below:
+            return p
+        term, coef = self.abbreviate(p)
+        return {term: coef} if any(a in below for a, _ in self.ring.powers[term]) else p
+
             return shown
         found = self.facts.get(self.key(self.scaled(poly)))
         return found or (shown if shown is not Sign.UNKNOWN else self._assumed(poly))

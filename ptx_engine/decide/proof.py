@@ -35,14 +35,20 @@ class Proof:
 
 
 def prove_template(
-    arena: Arena, template: Template, pairs: list[tuple[int, int]], meter: Meter, canonical: Canonical | None = None
+    arena: Arena,
+    template: Template,
+    pairs: list[tuple[int, int]],
+    meter: Meter,
+    canonical: Canonical | None = None,
+    partial_cuts: bool = True,
 ) -> list[Proof]:
     """One proof for each pair of roots (indices into ``template.roots``): reference and candidate.
 
-    ``canonical`` spares the first attempt the sums that both sides have in one canonical form.
+    ``canonical`` spares the first attempt the sums that both sides have in one canonical form. ``partial_cuts`` says that cuts
+    (inputs beyond the arena's) may stand for terms that are undefined somewhere.
     """
     proofs: dict[int, Proof] = {}
-    leaves = _leaves(arena, template)
+    leaves = _leaves(arena, template, Leaf(Sign.UNKNOWN, False, None, None, partial_cuts))
     for freeze in (True, False):
         shared = shared_sums(canonical, template, pairs) if canonical is not None and freeze else {}
         attempt = _Attempt(arena, template, leaves, meter, freeze, shared)
@@ -108,7 +114,7 @@ class _Attempt:
             return Proof("equal")
         try:
             left, right = self.evaluator.value(reference), self.evaluator.value(candidate)
-            remainder = self.forms.expander.remainder(self.forms.add(right, left, -1))
+            remainder = _remainder(self.evaluator, left, right)
             if not remainder or self._equal_by_cases(reference, candidate, remainder):
                 return self._equal(reference, candidate)
             return self._unequal(left, right, remainder)
@@ -122,8 +128,7 @@ class _Attempt:
         def remainder_in_case() -> Poly:
             evaluator = Evaluator(self.arena, self.template, self.leaves, self.forms)
             evaluator.run((reference, candidate))
-            difference = self.forms.add(evaluator.value(candidate), evaluator.value(reference), -1)
-            return self.forms.expander.remainder(difference)
+            return _remainder(evaluator, evaluator.value(reference), evaluator.value(candidate))
 
         return equal_by_cases(self.forms, remainder, remainder_in_case, len(self.template.ops))
 
@@ -151,7 +156,15 @@ class _Attempt:
         return {opaque[n] for root in (reference, candidate) for n in below(self.evaluator, root) if n in opaque}
 
 
-def _leaves(arena: Arena, template: Template) -> dict[int, Leaf]:
+def _remainder(evaluator: Evaluator, left: Poly, right: Poly) -> Poly:
+    """What is left of the difference of two forms, wraps written out if need be: empty if they are equal."""
+    forms = evaluator.forms
+    remainder = forms.expander.remainder(forms.add(right, left, -1))
+    opened = evaluator.integers.opened(remainder) if remainder else remainder
+    return forms.expander.remainder(opened) if opened is not remainder else remainder
+
+
+def _leaves(arena: Arena, template: Template, cut: Leaf) -> dict[int, Leaf]:
     leaves: dict[int, Leaf] = {}
     formats = [_leaf_of_format(entry.fmt) for entry in arena.inputs]
     bases = np.array([entry.base for entry in arena.inputs], np.int64)
@@ -166,7 +179,7 @@ def _leaves(arena: Arena, template: Template) -> dict[int, Leaf]:
             leaves[node] = formats[i] if known else _UNKNOWN
         for node, lowest in zip(nodes, low.tolist()):
             if lowest <= end:
-                leaves[node] = _CUT
+                leaves[node] = cut
     for node, op in enumerate(template.ops):
         if op == CONSTANTS:
             leaves[node] = _leaf_of_constants(arena, template.columns.blocks(node))
@@ -174,8 +187,6 @@ def _leaves(arena: Arena, template: Template) -> dict[int, Leaf]:
 
 
 _UNKNOWN = Leaf(Sign.UNKNOWN, False, None, None)
-#: a cut: nothing is known of the term that it stands for
-_CUT = Leaf(Sign.UNKNOWN, False, None, None, partial=True)
 
 
 def _leaf_of_format(fmt: str) -> Leaf:

@@ -69,6 +69,7 @@ class Session:
     ) -> None:  # fmt: skip
         self._patient = patient  # whether a class whose proof fails is split by how its inputs coincide
         self._allowance = allowance  # term operations left for all normal forms together; None: as the budget has it
+        self._alike = False  # whether the last class was proved by its normal form, within the allowance
         self._depth = depth
         self._leaves = leaves
         self._arena = arena
@@ -138,6 +139,8 @@ class Session:
     def _prove(self, members: np.ndarray, split_constants: bool) -> None:
         meter = Meter(self._budget, self._deadline)
         template = self._walk(members, self._roots(members), len(members), meter, split_constants)
+        if self._alike and self._proved_like_the_last(members, template, meter):
+            return
         canonical = canonical_forms(self._arena, template, meter)
         if canonical_proofs(canonical, template, self._pairs()):
             self._store(members, Proof("equal"))
@@ -151,7 +154,16 @@ class Session:
         (proof,) = self._normal(template, [(0, 1)], meter, canonical)
         if proof.outcome != "equal":
             self._split(template, split_constants, _LATE_SPLITS if self._allowance is None else None)
+        self._alike = self._allowance is not None and proof.outcome == "equal"
         self._store(members, proof)
+
+    def _proved_like_the_last(self, members: np.ndarray, template: Template, meter: Meter) -> bool:
+        """Where the last class needed its normal form, the next one is tried with that first (rows of a causal mask)."""
+        (proof,) = self._normal(template, [(0, 1)], meter, None)
+        self._alike = proof.outcome == "equal"
+        if self._alike:
+            self._store(members, proof)
+        return self._alike
 
     def _shallow(self) -> bool:
         """Whether canonical forms are all that is tried."""
@@ -159,12 +171,13 @@ class Session:
 
     def _normal(self, template: Template, pairs: list[tuple[int, int]], meter: Meter, canonical: Canonical | None) -> list[Proof]:
         """Proofs by normal forms, within the allowance."""
+        arena, partial = (self._arena, True) if isinstance(self._arena, Arena) else (self._arena.arena, self._arena.partial)
         if self._allowance is None:
-            return prove_template(self._whole(), template, pairs, meter, canonical)
+            return prove_template(arena, template, pairs, meter, canonical, partial)
         before = meter.spent
         try:
             with meter.at_most(self._allowance):
-                return prove_template(self._whole(), template, pairs, meter, canonical)
+                return prove_template(arena, template, pairs, meter, canonical, partial)
         finally:
             self._allowance = max(0, self._allowance - (meter.spent - before))
 
@@ -176,10 +189,6 @@ class Session:
             labels = coincidences(template)
             if labels.any() and (most is None or int(labels.max()) < most):
                 raise SplitClass(labels)
-
-    def _whole(self) -> Arena:
-        """The arena that the terms stand in, mapped or not."""
-        return self._arena if isinstance(self._arena, Arena) else self._arena.arena
 
     def _roots(self, members: np.ndarray) -> np.ndarray:
         """The root columns of a class: both sides, and the leaf that a cut member may come out as."""

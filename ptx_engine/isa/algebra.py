@@ -66,6 +66,11 @@ class Algebra(Protocol):
         """Several one-part registers (low part first) converted into one register."""
         ...
 
+    def pack_random(self, source: Fmt, target: tuple[Fmt, ...], places: tuple[tuple[int, int], ...], mode: Mode) -> Function:
+        """``pack`` by stochastic rounding: the function takes a register of random bits first; ``places`` are the first bit and the
+        number of bits of each register's share of it."""
+        ...
+
     def from_integer(self, bits: int, signed: bool, target: Fmt, mode: Mode) -> Function:
         """An integer register as a float."""
         ...

@@ -227,6 +227,10 @@ class SymbolicAlgebra:
 
         return run
 
+    def pack_random(self, source: Fmt, target: tuple[Fmt, ...], places: tuple[tuple[int, int], ...], mode: Mode) -> Function:
+        convert = self.pack(source, target, mode)
+        return lambda random, *values: convert(*values)
+
     def from_integer(self, bits: int, signed: bool, target: Fmt, mode: Mode) -> Function:
         arena, clamp = self.arena, self._clamp(target.name, mode)
 

@@ -21,8 +21,9 @@ from ptx_engine.isa.floating import PACKS
 from ptx_engine.isa.group import Group
 from ptx_engine.isa.integer import to_bits, to_signed
 from ptx_engine.isa.memory import space_of
+from ptx_engine.isa.move import unpack
 from ptx_engine.isa.registry import instruction
-from ptx_engine.isa.values import Sym, Value, uninitialised
+from ptx_engine.isa.values import BITS, Sym, Value, uninitialised
 
 _S = "PTX ISA 9.1, Parallel Synchronization and Communication Instructions: "
 SEM = "[sem=relaxed|acquire|release|acq_rel]"
@@ -85,6 +86,27 @@ def integer_update(d: Decode, op: str, bits: int, signed: bool) -> Callable[[Val
     return update
 
 
+def wide_update(d: Decode, op: str) -> Callable[[Value, list[Value]], Value]:
+    """cas and exch of 128 bits, on concrete words (exch takes any)."""
+    arena = d.arena
+
+    def halves(value: Value) -> list[Value]:
+        words = unpack(arena, value, 64, 2)
+        if any(isinstance(w, Sym) for w in words):
+            raise NotStructuredError(f"atomic {op} on symbolic data", feature=f"atomic {op}")
+        return words
+
+    def update(old: Value, operands: list[Value]) -> Value:
+        if op == "exch":
+            return operands[0]
+        now, wanted, new = (halves(v) for v in (old, *operands))
+        equal = np.logical_and(*(np.asarray(x) == np.asarray(y) for x, y in zip(now, wanted)))
+        chosen = [np.where(equal, np.asarray(x, np.uint64), np.asarray(y, np.uint64)) for x, y in zip(new, now)]
+        return Sym(tuple((BITS[64], int(w) if w.ndim == 0 else w) for w in chosen))
+
+    return update
+
+
 def _decode(d: Decode, returns: bool) -> Step:
     kind, op = d.mods["type"], d.mods["op"]
     sources = 2 if op == "cas" else 1
@@ -114,6 +136,8 @@ def _decode(d: Decode, returns: bool) -> Step:
 
 
 def _update(d: Decode, op: str, kind: str, width: int) -> Callable[[Value, list[Value]], Value]:
+    if width == 128:
+        return wide_update(d, op)
     if kind not in PACKS:
         return integer_update(d, op, width, kind[0] == "s")
     function = d.algebra.apply(op, PACKS[kind], Mode())
@@ -143,7 +167,7 @@ def _anywhere(*rest: str) -> list[str]:
 
 
 @instruction("atom", *_anywhere(f"op=and|or|xor|exch|add|inc|dec|min|max {HINT} type=b32|b64|u32|u64|s32|s64",
-                                f"op=cas {HINT} type=b16|b32|b64", f"op=add {HINT} type=f32|f64",
+                                f"op=cas {HINT} type=b16|b32|b64|b128", f"op=exch {HINT} type=b128", f"op=add {HINT} type=f32|f64",
                                 f"op=add|min|max !noftz {HINT} type=f16|f16x2|bf16|bf16x2"), *_VECTORS, source=_S + "atom")  # fmt: skip
 def atom(d: Decode) -> Step:
     return _decode(d, True)

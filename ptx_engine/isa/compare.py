@@ -170,7 +170,7 @@ _TRUE = {
 }  # fmt: skip
 
 
-@instruction("set", *_forms(" out=u32|s32|f32|f16|bf16", "f32|f64"), *_forms(" out=u16|s16|u32|s32|f16", "f16", False),
+@instruction("set", *_forms(" out=u32|s32|f32|f16|bf16", "f32|f64"), *_forms(" out=u16|s16|u32|s32|f16|bf16", "f16", False),
              *_forms(" out=u16|s16|u32|s32|bf16", "bf16", False), *_forms(" out=f16x2|u32|s32", "f16x2", False),
              *_forms(" out=bf16x2|u32|s32", "bf16x2", False), source=_S + "set")  # fmt: skip
 def set_(d: Decode) -> Step:

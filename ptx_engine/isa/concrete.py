@@ -14,7 +14,7 @@ from ptx_engine.errors import InternalError
 from ptx_engine.isa.algebra import Function, Mode
 from ptx_engine.isa.algebra_symbolic import nan_integer
 from ptx_engine.isa.concrete_exact import directed, to_odd
-from ptx_engine.isa.concrete_formats import LAYOUTS, canonical, decode, flush, infinity, is_nan, round_bits, sign_bit
+from ptx_engine.isa.concrete_formats import LAYOUTS, canonical, decode, flush, infinity, is_nan, round_bits, round_stochastic, sign_bit
 from ptx_engine.isa.concrete_operators import BUILDERS, Kernel, clamp_bits, evaluator
 from ptx_engine.isa.values import INT, UINT, Fmt, Sym, Value, is_partial, split_bits, uninitialised
 
@@ -104,6 +104,20 @@ class ConcreteAlgebra:
     def pack(self, source: Fmt, target: tuple[Fmt, ...], mode: Mode) -> Function:
         kernel, out = converter("id", source, target[0], mode), [f.bits for f in target]
         return lambda *values: join_fields([run_columns(kernel, (v,), source.bits) for v in values], out)  # type: ignore[misc]
+
+    def pack_random(self, source: Fmt, target: tuple[Fmt, ...], places: tuple[tuple[int, int], ...], mode: Mode) -> Function:
+        fmt, out = target[0], [f.bits for f in target]
+
+        def kernel(word: np.ndarray, random: np.ndarray) -> np.ndarray:
+            with np.errstate(all="ignore"):
+                return clamp_bits(round_stochastic(decode(word, source), random, fmt, mode.satfinite), fmt, mode)
+
+        def run(random: Value, *values: Value) -> Value:
+            word = concrete_bits(random)
+            shares = [((word >> lo) & mask) << (16 - width) for lo, width in places for mask in ((1 << width) - 1,)]
+            return join_fields([run_columns(kernel, pair, 32) for pair in zip(values, shares)], out)  # type: ignore[misc]
+
+        return run
 
     def from_integer(self, bits: int, signed: bool, target: Fmt, mode: Mode) -> Function:
         def kernel(column: np.ndarray) -> np.ndarray:

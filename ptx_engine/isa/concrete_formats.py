@@ -137,6 +137,16 @@ def round_to(values: Reals, fmt: Fmt, rnd: str, satfinite: bool = False) -> Real
     return result
 
 
+def round_stochastic(values: Reals, random: Bits, fmt: Fmt, satfinite: bool) -> Bits:
+    """Magnitudes rounded up where the part that is cut off and ``random`` / 2^16 make up a whole unit of the last place."""
+    layout = LAYOUTS[fmt.name]
+    _, exponent = np.frexp(values)
+    last = np.maximum(exponent - layout.precision, layout.least - layout.precision + 1)
+    whole = np.floor(np.ldexp(np.abs(values), -last) + random / 65536.0)
+    result = np.where(np.isfinite(values), np.copysign(np.ldexp(whole, last), values), values)
+    return encode(round_to(result, fmt, "rn", satfinite), fmt)
+
+
 def _pack_e4m3(values: Reals) -> Bits:
     size = np.abs(values)
     fraction, exponent = np.frexp(size)

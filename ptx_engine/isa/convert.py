@@ -26,10 +26,11 @@ from ptx_engine.terms import Arena
 INT_TYPES = "u8|u16|u32|u64|s8|s16|s32|s64"
 FLOAT_TYPES = "f16|bf16|f32|f64"
 _S = "PTX ISA 9.1, Data Movement and Conversion Instructions: cvt"
-_PAIR: dict[str, Fmt] = {"f16x2": FLOATS["f16"], "bf16x2": FLOATS["bf16"], "e4m3x2": E4M3, "e5m2x2": E5M2}
+_PAIR: dict[str, Fmt] = {
+    "f16x2": FLOATS["f16"], "bf16x2": FLOATS["bf16"], "e4m3x2": E4M3, "e5m2x2": E5M2, "e4m3x4": E4M3, "e5m2x4": E5M2,
+}  # fmt: skip
 
-refuse("cvt.rs", "stochastic rounding (sm_100a) depends on random bits")
-for _narrow_type in ("e2m1x2", "e2m3x2", "e3m2x2", "ue8m0x2", "s2f6x2", "e2m1x4", "e2m3x4", "e3m2x4", "e4m3x4", "e5m2x4"):
+for _narrow_type in ("e2m1x2", "e2m3x2", "e3m2x2", "ue8m0x2", "s2f6x2", "e2m1x4", "e2m3x4", "e3m2x4"):
     refuse(f"cvt.{_narrow_type}", f".{_narrow_type} is a format of sm_100 and later")
 
 
@@ -53,8 +54,8 @@ _ROUND_FLOAT = "[!rnd=rn|rz|rm|rp]"
 
 
 @instruction("cvt", f"{_ROUND_FLOAT} [!ftz] [sat] to=f16|f32|f64 type={FLOAT_TYPES}", f"{_ROUND_FLOAT} [!ftz] to=bf16 type={FLOAT_TYPES}",
-             "!rnd=rn|rz [relu] [satfinite] to=f16|bf16 type=f32", "!rnd=rna [satfinite] to=tf32 type=f32",
-             "!rnd=rn|rz [satfinite] [relu] to=tf32 type=f32", source=_S)  # fmt: skip
+             "!rnd=rn|rz [relu] [satfinite] to=f16|bf16|tf32 type=f32", "!rnd=rn|rz satfinite relu to=f16|bf16|tf32 type=f32",
+             "!rnd=rna [satfinite] to=tf32 type=f32", source=_S)  # fmt: skip
 def float_to_float(d: Decode) -> Step:
     target = TF32 if d.mods["to"] == "tf32" else FLOATS[d.mods["to"]]
     return _unary(d, d.algebra.convert("id", (FLOATS[d.mods["type"]],), (target,), mode_of(d)))
@@ -69,8 +70,8 @@ def float_to_integral(d: Decode) -> Step:
     return _unary(d, d.algebra.convert(d.mods["int"], (fmt,), (fmt,), mode_of(d)))
 
 
-@instruction("cvt", "!rnd=rn|rz [relu] [satfinite] to=f16x2|bf16x2 type=f32",
-             "!rnd=rn satfinite [relu] to=e4m3x2|e5m2x2 type=f32", source=_S)  # fmt: skip
+@instruction("cvt", "!rnd=rn|rz [relu] [satfinite] to=f16x2|bf16x2 type=f32", "!rnd=rn|rz satfinite relu to=f16x2|bf16x2 type=f32",
+             "!rnd=rn satfinite [relu] to=e4m3x2|e5m2x2 type=f32", "!rnd=rn relu satfinite to=e4m3x2|e5m2x2 type=f32", source=_S)  # fmt: skip
 def pack_two(d: Decode) -> Step:
     """cvt.f16x2.f32 d, a, b: a goes to the high half, b to the low half."""
     d.expect(3)
@@ -85,7 +86,34 @@ def pack_two(d: Decode) -> Step:
     return step
 
 
-@instruction("cvt", "!rnd=rn satfinite [relu] to=e4m3x2|e5m2x2 type=f16x2|bf16x2", "!rnd=rn [relu] to=f16x2 type=e4m3x2|e5m2x2", source=_S)
+#: type -> for each operand, last one first: place and number of its bits in the operand of random bits
+_RANDOM: dict[str, tuple[tuple[int, int], ...]] = {
+    "f16x2": ((0, 13), (16, 13)), "bf16x2": ((0, 16), (16, 16)), "e4m3x4": ((0, 16), (0, 16), (16, 16), (16, 16)),
+    "e5m2x4": ((0, 16), (0, 16), (16, 16), (16, 16)),
+}  # fmt: skip
+
+
+@instruction("cvt", "!rs [relu] [satfinite] to=f16x2|bf16x2 type=f32", "!rs [relu] satfinite to=e4m3x4|e5m2x4 type=f32", source=_S)
+def pack_random(d: Decode) -> Step:
+    """cvt.rs d, a, b, r and cvt.rs d, {a, b, e, f}, r: rounded up where the part cut off and its random bits carry; a is the highest."""
+    kind = d.mods["to"]
+    places, fmt = _RANDOM[kind], _PAIR[kind]
+    d.expect(4 if len(places) == 2 else 3)
+    sources = [d.src(1), d.src(2)] if len(places) == 2 else d.srcs(1, 32)
+    if len(sources) != len(places):
+        raise ParseError(f"{d.ins.mnemonic} takes {len(places)} numbers, not {len(sources)}", span=d.ins.span)
+    dst, random = d.dst(), d.src(d.count - 1, 32)
+    compute = d.algebra.pack_random(FLOATS["f32"], (fmt,) * len(places), places, mode_of(d))
+
+    def step(g: Group) -> None:
+        R = g.R
+        R[dst] = compute(R[random], *(R[i] for i in reversed(sources)))
+
+    return step
+
+
+@instruction("cvt", "!rnd=rn satfinite [relu] to=e4m3x2|e5m2x2 type=f16x2|bf16x2", "!rnd=rn [relu] to=f16x2 type=e4m3x2|e5m2x2",
+             "!rnd=rn relu satfinite to=e4m3x2|e5m2x2 type=f16x2|bf16x2", source=_S)  # fmt: skip
 def repack_two(d: Decode) -> Step:
     source, target = _PAIR[d.mods["type"]], _PAIR[d.mods["to"]]
     return _unary(d, d.algebra.convert("id", (source, source), (target, target), mode_of(d)))

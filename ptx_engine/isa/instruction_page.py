@@ -19,11 +19,13 @@ IGNORED: dict[str, str] = {
     "ftz": "over the reals nothing is flushed; on bits it is honoured",
     "l2evict": "caches change no value",
     "level": "a prefetch moves no data",
+    "product": "a tensor core's products and sums are exact over the reals; on bits the sum is rounded to nearest once",
     "mode": "rounding and approximation are the identity over the reals, and honoured on bits; a cache policy changes no value",
     "nc": "the read-only path changes no value",
     "noftz": "nothing is flushed",
     "prefetch": "a prefetch moves no data",
     "primary": "caches change no value",
+    "rs": "rounding is the identity over the reals; on bits the random bits are honoured",
     "rnd": "rounding is the identity over the reals, and honoured on bits",
     "sat": "out-of-range floats clamp in every conversion to integers",
     "secondary": "caches change no value",
@@ -40,6 +42,17 @@ CONTROL: dict[str, str] = {
     "trap": "ends the thread, and is a finding",
     "bar, barrier": "[cta] sync|arrive|red [aligned], ids 0 to 15, thread counts; red.popc.u32, red.and.pred, red.or.pred",
 }
+
+#: instructions that some symbolic integers do not pass, and why
+SYMBOLIC: dict[str, str] = {
+    "bfe": "a position or length that differs between threads", "bfi": "a position or length that differs between threads",
+    "shf": "a count that differs between threads", "shl": "a count that differs between threads",
+    "szext": "the width is data", "bmsk": "a mask is no number", "lop3": "tables that are no exclusive or, mask or union of whole fields",
+    "popc": "counts of bits", "clz": "positions of bits", "bfind": "positions of bits", "brev": "an order of bits",
+    "div": "integer quotients", "rem": "integer remainders", "mul24": "numbers of 24 bits", "mad24": "numbers of 24 bits",
+    "mad": "the upper half with saturation (mad.hi.sat)", "cvt": "cvt.pack of fields narrower than a byte",
+    "testp": "representations (normal, subnormal), which real numbers have not",
+}  # fmt: skip
 
 
 def page() -> str:
@@ -61,6 +74,8 @@ def page() -> str:
             lines += [_row(form) for form in FORMS[opcode]]
     lines += ["", "## Ignored modifiers", "", "| Modifiers | Why |", "|---|---|"]
     lines += [f"| {_escaped(', '.join(sorted(choices)))} | {IGNORED[name]} |" for name, choices in sorted(_ignored().items())]
+    lines += ["", "## Refused on symbolic data", "", "What has an exact meaning all the same (whole fields, powers of two, literals) passes.", ""]
+    lines += ["| Instruction | What is refused |", "|---|---|", *(f"| `{name}` | {why} |" for name, why in sorted(SYMBOLIC.items()))]
     lines += ["", "## Refused", "", "| Instruction or modifier | Why |", "|---|---|"]
     lines += [f"| `{name}` | {why} |" for name, why in sorted(REFUSED.items())]
     return "\n".join(lines) + "\n"

@@ -137,7 +137,7 @@ def st(d: Decode) -> Step:
     return _store(d, d.env.memory.store)
 
 
-@instruction("st", f"volatile {SPACE} {VEC} {TYPES}",
+@instruction("st", f"volatile {SPACE} {EVICT} {L2} {HINT} {VEC} {TYPES}",
              f"sem=relaxed|release scope=cta|cluster|gpu|sys {SPACE} {EVICT} {L2} {HINT} {VEC} {TYPES}",
              f"mmio sem=relaxed scope=sys [space=global] {TYPES}", source=_S + "st")  # fmt: skip
 def st_strong(d: Decode) -> Step:
@@ -169,7 +169,8 @@ def _store(d: Decode, store: Storer) -> Step:
     "prefetch",
     "space=global|local !level=L1|L2",
     "!level=L1|L2",
-    "space=global !level=L2::evict_last|L2::evict_normal",
+    "[space=global] !level=L2::evict_last|L2::evict_normal",
+    "[space=const|param] !level=tensormap",
     source=_S + "prefetch",
 )
 @instruction("prefetchu", "!L1", source=_S + "prefetchu")
@@ -179,8 +180,12 @@ def prefetch(d: Decode) -> Step:
     return lambda g: None
 
 
-@instruction("createpolicy", "!mode=fractional|range !primary=L2::evict_last|L2::evict_normal|L2::evict_first|L2::evict_unchanged "
-             "[!secondary=L2::evict_first|L2::evict_unchanged] type=b64", source=_S + "createpolicy")  # fmt: skip
+_PRIMARY = "!primary=L2::evict_last|L2::evict_normal|L2::evict_first|L2::evict_unchanged"
+_SECONDARY = "[!secondary=L2::evict_first|L2::evict_unchanged]"
+
+
+@instruction("createpolicy", f"!mode=fractional {_PRIMARY} {_SECONDARY} type=b64", f"!mode=range [global] {_PRIMARY} {_SECONDARY} type=b64",
+             "!mode=cvt !level=L2 type=b64", source=_S + "createpolicy")  # fmt: skip
 def createpolicy(d: Decode) -> Step:
     """A cache policy moves no data; its register holds 0."""
     dst = d.dst()

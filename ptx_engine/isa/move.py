@@ -111,7 +111,7 @@ def mov(d: Decode) -> Step:
     return copy
 
 
-@instruction("cvta", "[to] space=global|shared|const|local|param|shared::cta type=u32|u64", source=_S + "cvta")
+@instruction("cvta", "[to] space=global|shared|const|local|param|shared::cta|param::entry type=u32|u64", source=_S + "cvta")
 def cvta(d: Decode) -> Step:
     d.expect(2)
     window = {"shared": SHARED_WINDOW, "shared::cta": SHARED_WINDOW, "local": LOCAL_WINDOW}.get(d.mods["space"], 0)

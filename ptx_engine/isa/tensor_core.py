@@ -110,7 +110,7 @@ def float_product_step(
 @instruction("mma", "sync aligned shape=m16n8k16|m16n8k8 row col dtype=f32|f16 atype=f16 btype=f16 ctype=f32|f16",
              "sync aligned shape=m16n8k16|m16n8k8 row col dtype=f32 atype=bf16 btype=bf16 ctype=f32",
              "sync aligned shape=m16n8k8|m16n8k4 row col dtype=f32 atype=tf32 btype=tf32 ctype=f32",
-             "sync aligned shape=m8n8k4|m16n8k4|m16n8k8|m16n8k16 row col dtype=f64 atype=f64 btype=f64 ctype=f64",
+             "sync aligned shape=m8n8k4|m16n8k4|m16n8k8|m16n8k16 row col [!product=rn|rz|rm|rp] dtype=f64 atype=f64 btype=f64 ctype=f64",
              "sync aligned shape=m16n8k32|m16n8k16 row col dtype=f32|f16 atype=e4m3|e5m2 btype=e4m3|e5m2 ctype=f32|f16",
              source=_S + "mma")  # fmt: skip
 def mma(d: Decode) -> Step:

@@ -199,7 +199,7 @@ _MMA = "sync aligned alayout=row|col blayout=row|col"
 @instruction("wmma", f"mma {_MMA} shape={_HALF} dtype=f16|f32 ctype=f16|f32",
              f"mma {_MMA} shape={_HALF} dtype=f32 atype=bf16 btype=bf16 ctype=f32",
              f"mma {_MMA} shape=m16n16k8 dtype=f32 atype=tf32 btype=tf32 ctype=f32",
-             f"mma {_MMA} shape=m8n8k4 [!rnd=rn|rz|rm|rp] dtype=f64 atype=f64 btype=f64 ctype=f64", source=_S + ".mma")  # fmt: skip
+             f"mma {_MMA} shape=m8n8k4 [!product=rn|rz|rm|rp] dtype=f64 atype=f64 btype=f64 ctype=f64", source=_S + ".mma")  # fmt: skip
 def multiply(d: Decode) -> Step:
     """Layout modifiers say how A and B were loaded; fragments of both kinds are the same here."""
     d.expect(4)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cache
 
 import gmpy2
 import ml_dtypes
@@ -23,8 +24,7 @@ class Format:
     nan: int
 
     def value(self, bits: int) -> float:
-        with np.errstate(invalid="ignore"):  # signalling NaNs
-            return float(np.array(bits, self.uint).view(self.dtype).astype(np.float64))
+        return _value(self, bits)
 
     def bits(self, value: "gmpy2.mpfr") -> int:
         number = float(value)
@@ -34,6 +34,12 @@ class Format:
 
     def context(self, rnd: str) -> "gmpy2.context":
         return gmpy2.context(precision=self.precision, emax=self.emax, emin=self.emin, subnormalize=True, round=ROUND[rnd])
+
+
+@cache
+def _value(fmt: Format, bits: int) -> float:
+    with np.errstate(invalid="ignore"):  # signalling NaNs
+        return float(np.array(bits, fmt.uint).view(fmt.dtype).astype(np.float64))
 
 
 F16 = Format("f16", np.uint16, np.dtype(np.float16), 11, 16, -23, 0x7FFF)
