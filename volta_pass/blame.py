@@ -37,7 +37,8 @@ def assign_blame(
     if reference is None or reference.status is not Status.REFUTED:
         return Blame()
     if own is None or own.status is not Status.PROVED:
-        why = "the kernel's own source could not be evaluated" if own is None else "PTX and its own TTIR could not be proved equal"
+        unproved = f"PTX and its own {job.source_name} could not be proved equal"
+        why = "the kernel's own source could not be evaluated" if own is None else unproved
         text = f"{why}, so that kernel and compiler cannot be told apart"
         return Blame("unknown", text, user_loc=_differing_loc(reference, uses))
     return _kernel(job, reference, uses, bound)
@@ -46,14 +47,14 @@ def assign_blame(
 def _compiler(job: ValidationJob, own: Comparison, reference: Comparison | None, uses: Sequence[ParameterUse]) -> Blame:
     settings = ", ".join(f"{key}={job.configuration[key]}" for key in ("num_warps", "num_stages") if key in job.configuration)
     versions = ", ".join([*(f"{name} {version}" for name, version in job.toolchain.items()), *filter(None, (job.target, settings))])
-    text = "the emitted PTX differs from the TTIR of the same compilation"
+    text = f"the emitted PTX differs from the {job.source_name} of the same compilation"
     if reference is not None and reference.status is Status.PROVED:
-        text += ", although the PTX equals the reference: the TTIR differs from both"
+        text += f", although the PTX equals the reference: the {job.source_name} differs from both"
     return Blame("compiler", f"{text}. {versions}".rstrip(". "), user_loc=_differing_loc(own, uses))
 
 
 def _kernel(job: ValidationJob, reference: Comparison, uses: Sequence[ParameterUse], bound: BoundLaunch) -> Blame:
-    text = "the PTX equals its own TTIR (proved); the TTIR differs from the reference"
+    text = f"the PTX equals its own {job.source_name} (proved); the {job.source_name} differs from the reference"
     if not isinstance(job.reference, FunctionReference):
         text += f", which is the source of configuration {reference.label}"
     explanation = _explanation(reference)

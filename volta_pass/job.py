@@ -15,6 +15,9 @@ from ptx_engine.launch import Launch, NullArg, ScalarArg, TensorArg
 
 DECIDE_MODES = ("exact", "fingerprint")
 
+#: what a kernel's own source is written in, for people
+LANGUAGES = {"ttir": "TTIR", "tile": "tile program"}
+
 #: seconds that one validation may take unless told otherwise: a build must not hang
 DEFAULT_SECONDS = 120.0
 
@@ -62,11 +65,13 @@ def _number(env: Mapping[str, str], name: str, default: float) -> float:
 
 @dataclass(frozen=True)
 class TtirReference:
-    """TTIR in generic form as a reference; ``launch`` has its own grid, its arguments are named as the candidate's."""
+    """A tile program (TTIR in generic form, or another of LANGUAGES) as a reference; ``launch`` has its own grid, its arguments
+    are named as the candidate's."""
 
     text: str
     launch: Launch
     label: str
+    language: str = "ttir"
 
     def identity(self) -> str:
         """A text that determines the reference, for cache keys."""
@@ -91,7 +96,7 @@ Reference = TtirReference | FunctionReference
 
 @dataclass(frozen=True)
 class ValidationJob:
-    """One validation. ``source`` is the kernel's own TTIR in generic form, or None; ``reference`` the cached one, or None.
+    """One validation. ``source`` is the kernel's own tile program in ``language``, or None; ``reference`` the cached one, or None.
 
     ``contents`` gives, per integer tensor argument, a function that returns its elements in storage order: used only
     where the kernel cannot be executed without them. ``constants`` are compile-time values that a reference function
@@ -111,6 +116,12 @@ class ValidationJob:
     toolchain: Mapping[str, str] = field(default_factory=dict)
     options: Options = field(default_factory=Options)
     assumptions: tuple[str, ...] = ()
+    language: str = "ttir"
+
+    @property
+    def source_name(self) -> str:
+        """What the source is, for people: "TTIR"."""
+        return LANGUAGES[self.language]
 
 
 def launch_to_json(launch: Launch) -> dict[str, Any]:

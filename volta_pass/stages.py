@@ -74,21 +74,28 @@ class Stages:
         with self.timed("execute"):
             return execute(module, entry or None, self.bound, budget=budget, source=ptx)
 
-    def source(self, text: str, launch: Launch | None = None, stage: str = "source") -> Evaluated:
-        """Evaluate TTIR (generic form), under another grid and argument order where ``launch`` is given. Raises PtxError.
+    def source(self, text: str, launch: Launch | None = None, stage: str = "source", language: str = "ttir") -> Evaluated:
+        """Evaluate a tile program, under another grid and argument order where ``launch`` is given. Raises PtxError."""
+        with self.timed(stage):
+            bound = self.bound if launch is None else self.rebound(launch)
+            return (self._tile if language == "tile" else self._ttir)(text, bound)
 
-        The function's arguments are the launch's first ones; scratch pointers come after them.
-        """
+    def _ttir(self, text: str, bound: BoundLaunch) -> Evaluated:
+        """TTIR in generic form: its arguments are the launch's first ones; scratch pointers come after them."""
         from volta_pass.references.budget import Budget
         from volta_pass.references.ttir import evaluate, load_ttir
 
-        with self.timed(stage):
-            bound = self.bound if launch is None else self.rebound(launch)
-            program = load_ttir(text)
-            names = [arg.name for arg in bound.launch.args[: len(program.parameters)]]
-            findings: list[Finding] = []
-            footprints = evaluate(program, bound, names, budget=Budget(self.seconds_left()), findings=findings)
-        return Evaluated(footprints, findings)
+        program = load_ttir(text)
+        names = [arg.name for arg in bound.launch.args[: len(program.parameters)]]
+        findings: list[Finding] = []
+        return Evaluated(evaluate(program, bound, names, budget=Budget(self.seconds_left()), findings=findings), findings)
+
+    def _tile(self, text: str, bound: BoundLaunch) -> Evaluated:
+        """A TileLang kernel's tile program: its arguments are found by name."""
+        from volta_pass.references.tile import Budget, evaluate, load_program
+
+        findings: list[Finding] = []
+        return Evaluated(evaluate(load_program(text), bound, budget=Budget(self.seconds_left()), findings=findings), findings)
 
     def rebound(self, launch: Launch) -> BoundLaunch:
         """The same buffers and inputs under another configuration's grid and block."""
@@ -122,7 +129,7 @@ class Stages:
     def reference(self, reference: TtirReference | FunctionReference, constants: Mapping[str, Any]) -> Evaluated:
         """Evaluate a cached reference of either kind. Raises PtxError."""
         if isinstance(reference, TtirReference):
-            return self.source(reference.text, reference.launch, "reference")
+            return self.source(reference.text, reference.launch, "reference", reference.language)
         return self.function(reference, constants)
 
     def decide(self, reference: Mapping[str, Footprint], candidate: Mapping[str, Footprint]) -> Verdict:

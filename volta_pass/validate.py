@@ -23,8 +23,9 @@ from volta_pass.cta_sample import affordable
 from volta_pass.job import TtirReference, ValidationJob, launch_to_json
 from volta_pass.kernel_report import OWN_SOURCE, REFERENCE, Comparison, KernelReport
 from volta_pass.schedules import for_all_schedules
+from volta_pass.source_uses import parameter_uses
 from volta_pass.stages import Evaluated, Stages, restrict
-from volta_pass.ttir_uses import ParameterUse, parameter_uses
+from volta_pass.ttir_uses import ParameterUse
 
 if TYPE_CHECKING:
     from ptx_engine.machine import Execution
@@ -92,7 +93,7 @@ def _cost(job: ValidationJob, count: int) -> tuple[float, float]:
     stages = Stages(job.launch, job.options, count)
     written = stages.candidate(job.ptx, job.entry).footprints
     if job.source is not None:
-        stages.decide(stages.source(job.source).footprints, written)
+        stages.decide(stages.source(job.source, language=job.language).footprints, written)
     return sum(seconds for stage, seconds in stages.seconds.items() if stage != "parse"), float(len(stages.arena))
 
 
@@ -155,7 +156,7 @@ def _attempt(job: ValidationJob, leave: frozenset[type[PtxError]], limit: int | 
     own = _evaluate_own(state) if execution is not None else None
     comparisons: list[Comparison] = []
     if execution is not None and own is not None:
-        comparisons += _compare(state, OWN_SOURCE, f"{job.kernel}'s own TTIR", own, execution.footprints)
+        comparisons += _compare(state, OWN_SOURCE, f"{job.kernel}'s own {job.source_name}", own, execution.footprints)
     if execution is not None and job.reference is not None:
         comparisons += _compare_reference(state, execution)
     state.report.comparisons = comparisons
@@ -185,9 +186,9 @@ def _evaluate_own(state: _Validation) -> Evaluated | None:
     if state.job.source is None:
         return None
     try:
-        return state.stages.source(state.job.source)
+        return state.stages.source(state.job.source, language=state.job.language)
     except PtxError as error:
-        state.fail(error, "the TTIR of the same compilation could not be evaluated")
+        state.fail(error, f"the {state.job.source_name} of the same compilation could not be evaluated")
         return None
 
 
@@ -223,7 +224,7 @@ def _compare(state: _Validation, against: str, label: str, reference: Evaluated,
 
 def _uses(job: ValidationJob) -> list[ParameterUse]:
     try:
-        return parameter_uses(job.source) if job.source is not None else []
+        return parameter_uses(job.source, job.language) if job.source is not None else []
     except PtxError:
         return []
 
@@ -271,6 +272,8 @@ def agree(left: TtirReference, right: TtirReference, job: ValidationJob) -> Stat
     """Whether two configurations' sources compute the same outputs: the status of their comparison."""
     try:
         stages = Stages(left.launch, job.options)
-        return stages.decide(stages.source(left.text).footprints, stages.source(right.text, right.launch).footprints).status
+        first = stages.source(left.text, language=left.language)
+        second = stages.source(right.text, right.launch, language=right.language)
+        return stages.decide(first.footprints, second.footprints).status
     except PtxError:
         return Status.UNKNOWN

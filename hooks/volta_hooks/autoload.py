@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 #: package whose import is followed -> our module with ``install()``
-HOOKS = {"triton": "volta_hooks.triton"}
+HOOKS = {"triton": "volta_hooks.triton", "tilelang": "volta_hooks.tilelang"}
 
 
 class _Loader:

@@ -1,4 +1,4 @@
-"""Bug bundles: a zip of everything needed to see a failure again: PTX, TTIR, launch, verdict, traceback."""
+"""Bug bundles: a zip of everything needed to see a failure again: PTX, tile program, launch, verdict, traceback."""
 
 from __future__ import annotations
 
@@ -14,15 +14,18 @@ from volta_pass.store import digest
 
 FOLDER = "volta-report"
 
+#: language of a source -> ending of its file
+_ENDINGS = {"ttir": "ttir.mlir", "tile": "tile.json"}
+
 
 def write_bundle(job: ValidationJob, *, report: KernelReport | None = None, trace: str = "", folder: str = FOLDER) -> str:
     """Write ``volta-report/KERNEL-HASH.zip``; its path, or "" where the folder cannot be written."""
     name = re.sub(r"[^\w.-]", "_", job.kernel)[:80]
     files = {"kernel.ptx": job.ptx, "launch.json": _json(launch_to_json(job.launch)), "kernel.json": _json(_facts(job))}
     if job.source is not None:
-        files["kernel.ttir.mlir"] = job.source
+        files[f"kernel.{_ENDINGS[job.language]}"] = job.source
     if isinstance(job.reference, TtirReference):
-        files["reference.ttir.mlir"] = job.reference.text
+        files[f"reference.{_ENDINGS[job.reference.language]}"] = job.reference.text
         files["reference-launch.json"] = _json(launch_to_json(job.reference.launch))
     if report is not None:
         files["report.json"] = _json(report.to_json())

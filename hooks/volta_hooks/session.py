@@ -88,6 +88,11 @@ class Session:
                 report.bundle = write_bundle(job, report=report)
             return report
 
+    def open_tuning(self, key: str, reference: TtirReference) -> None:
+        """Say which source the configurations of a tuning are compared with, before the first of them is validated."""
+        with self._lock:
+            self.tunings.setdefault(key, Tuning(reference, [(reference, [])]))
+
     def _tuning(self, job: ValidationJob, key: str, label: str) -> Tuning | None:
         """The tuning that a job belongs to; the first job with a source of its own opens it."""
         if not key or job.reference is not None:

@@ -27,7 +27,14 @@ for _name in ("ldmatrix.m8n16", "ldmatrix.b6x16_p32", "ldmatrix.b4x16_p64"):
 Places = tuple[tuple[np.ndarray, np.ndarray], ...]
 
 
-@instruction("ldmatrix", "sync aligned shape=m8n8 num=x1|x2|x4 [trans] [space=shared|shared::cta] type=b16", source=_S + "ldmatrix")
+#: the ISA's order of modifiers, and the older one that assemblers take too (CUTLASS and TileLang write it)
+_ORDERS = tuple(
+    f"sync aligned {order} [space=shared|shared::cta] type=b16"
+    for order in ("shape=m8n8 num=x1|x2|x4 [trans]", "num=x1|x2|x4 [trans] shape=m8n8")
+)
+
+
+@instruction("ldmatrix", *_ORDERS, source=_S + "ldmatrix")
 def ldmatrix(d: Decode) -> Step:
     """Lanes 8i..8i+7 give the row addresses of matrix i; lane l receives elements 2(l%4), +1 of row l/4 (transposed: of column l/4)."""
     row, first, second = _LANES // 4, 2 * (_LANES % 4), 2 * (_LANES % 4) + 1
@@ -76,7 +83,7 @@ def shared_offset(addresses: np.ndarray, name: str) -> np.ndarray:
     return offsets
 
 
-@instruction("stmatrix", "sync aligned shape=m8n8 num=x1|x2|x4 [trans] [space=shared|shared::cta] type=b16", source=_S + "stmatrix")
+@instruction("stmatrix", *_ORDERS, source=_S + "stmatrix")
 def stmatrix(d: Decode) -> Step:
     """The inverse of ldmatrix: every lane stores its two elements of matrix i to the row (or, transposed, the two rows) they belong to."""
     if not d.has("trans"):

@@ -21,10 +21,12 @@ mov.u32 %lane, %tid.x; mov.u32 %sm, tile;
 """
 
 
-def load_kernel(num: int, trans: bool, generic: bool = False) -> str:
+def load_kernel(num: int, trans: bool, generic: bool = False, older: bool = False) -> str:
     """The tile comes from ``in`` (row r of matrix i at 128 i + 16 r), ldmatrix reads it, registers go out."""
     where = ["cvta.shared.u64 %d5, %d5;"] if generic else []
     op = f"ldmatrix.sync.aligned.m8n8.x{num}{'.trans' if trans else ''}{'' if generic else '.shared'}.b16"
+    if older:  # the number of matrices before their shape, as CUTLASS writes it
+        op = f"ldmatrix.sync.aligned.x{num}{'.trans' if trans else ''}.m8n8{'' if generic else '.shared'}.b16"
     return HEAD + _BODY + "\n".join([
         "ld.param.u64 %d0, [in]; ld.param.u64 %d1, [out]; mul.wide.u32 %d2, %lane, 16; add.s64 %d3, %d0, %d2;",
         "ld.global.v4.b32 {%r1, %r2, %r3, %r4}, [%d3]; shl.b32 %r0, %lane, 4; add.u32 %r0, %r0, %sm; st.shared.v4.b32 [%r0], {%r1, %r2, %r3, %r4};",
@@ -44,11 +46,11 @@ def expected_fragments(tile: np.ndarray, num: int, trans: bool) -> np.ndarray:
 
 @pytest.mark.parametrize("num", [1, 2, 4])
 @pytest.mark.parametrize("trans", [False, True])
-@pytest.mark.parametrize("generic", [False, True])
-def test_ldmatrix(num: int, trans: bool, generic: bool) -> None:
+@pytest.mark.parametrize(("generic", "older"), [(False, False), (True, False), (False, True)])
+def test_ldmatrix(num: int, trans: bool, generic: bool, older: bool) -> None:
     tile = np.arange(256, dtype=np.uint16)
     out = np.zeros((32, 2 * num), np.uint16)
-    emulation = emulate(load_kernel(num, trans, generic), None, 1, 32, [tile, out])
+    emulation = emulate(load_kernel(num, trans, generic, older), None, 1, 32, [tile, out])
     assert not emulation.findings
     np.testing.assert_array_equal(out, expected_fragments(tile, num, trans))
 
@@ -125,6 +127,8 @@ def byte_kernel(num: int, generic: bool = False) -> str:
     """Lane l gives the address of row l of the tile (16 bytes a row)."""
     where = ["cvta.shared.u64 %d5, %d5;"] if generic else []
     count = 2 * num
+    if older:  # the number of matrices before their shape, as CUTLASS writes it
+        op = f"ldmatrix.sync.aligned.x{num}{'.trans' if trans else ''}.m8n8{'' if generic else '.shared'}.b16"
     return HEAD + _BODY + "\n".join([
         "ld.param.u64 %d0, [in]; ld.param.u64 %d1, [out]; mul.wide.u32 %d2, %lane, 16; add.s64 %d3, %d0, %d2;",
         "ld.global.v4.b32 {%r1, %r2, %r3, %r4}, [%d3]; shl.b32 %r0, %lane, 4; add.u32 %r0, %r0, %sm; st.shared.v4.b32 [%r0], {%r1, %r2, %r3, %r4};",

@@ -86,7 +86,7 @@ def atomic_rmw(op: OpInfo) -> Run:
             frame.regs[op.result] = _old_value(frame, full, pointee, active, op)
         value = frame.get(op.operands[1])
         for part, chosen, who in frame.memory.targets(full, value, pointee, active, frame.numbers, "atomic"):
-            _accumulate(frame, part, chosen, who, pointee, combine, name)
+            accumulate(frame, part, chosen, who, pointee, combine, name)
 
     return run
 
@@ -101,7 +101,7 @@ def _old_value(frame: Frame, addresses: np.ndarray, pointee: TtirType, active: n
     return frame.memory.load(addresses, pointee, active, None, frame.numbers)
 
 
-def _accumulate(frame: Frame, part: Part, value: Value, who: np.ndarray, kind: TtirType, combine: Op, name: str) -> None:
+def accumulate(frame: Frame, part: Part, value: Value, who: np.ndarray, kind: TtirType, combine: Op, name: str) -> None:
     """Combine every element's contributions with what it holds; elements with equally many contributions go together."""
     arena, memory, arg = frame.arena, frame.memory, part.buffer.arg
     if (name == "fadd") != arg.is_float or (combine is not Op.NSUM and (name[0] == "u") == is_signed(arg.dtype)):

@@ -99,7 +99,7 @@ def _cast(op: OpInfo, signed: bool) -> Run:
     def run(frame: Frame) -> None:
         value = frame.get(source)
         if isinstance(value, Sym):
-            frame.regs[result] = _widened(frame.arena, value, before.width, signed)
+            frame.regs[result] = widened(frame.arena, value, before.width, signed)
         elif value.dtype == bool:
             wide = value.astype(kind.dtype)
             frame.regs[result] = -wide if signed else wide
@@ -109,7 +109,8 @@ def _cast(op: OpInfo, signed: bool) -> Run:
     return run
 
 
-def _widened(arena: Arena, value: Sym, width: int, signed: bool) -> Sym:
+def widened(arena: Arena, value: Sym, width: int, signed: bool) -> Sym:
+    """The exact number of a symbolic integer of ``width`` bits, for a wider type."""
     if width == 1:
         if not signed:
             return Sym(value.ids, 0, 1)
@@ -162,7 +163,7 @@ def _to_float(op: OpInfo, signed: bool) -> Run:
     def run(frame: Frame) -> None:
         value = frame.get(source)
         if isinstance(value, Sym) and before.width == 1:
-            frame.regs[result] = Sym(_widened(frame.arena, value, 1, signed).ids)
+            frame.regs[result] = Sym(widened(frame.arena, value, 1, signed).ids)
         else:
             frame.regs[result] = Sym(exact_ids(frame, value, before.width, signed))
 

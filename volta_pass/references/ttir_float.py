@@ -170,14 +170,14 @@ def clampf(op: OpInfo) -> Run:
 
 
 #: largest finite value of formats to which a conversion saturates
-_SATURATION = {"e4m3": 448, "e5m2": 57344}
+SATURATION = {"e4m3": 448, "e5m2": 57344}
 
 
 @operation("arith.truncf", "arith.extf", "tt.fp_to_fp")
 def convert_float(op: OpInfo) -> Run:
     """Float to float: the identity over the reals; to the 8-bit formats a clamp to the largest finite value."""
     source, result = op.operands[0], op.result
-    top = _SATURATION.get(op.kind.fmt) if op.kind.fmt != op.operand_types[0].fmt else None
+    top = SATURATION.get(op.kind.fmt) if op.kind.fmt != op.operand_types[0].fmt else None
     if top is None:
         return lambda frame: frame.assign((result,), (frame.get(source),))
 
@@ -216,6 +216,8 @@ def _unordered(arena: Arena, a: Ids, b: Ids) -> Ids:
 
 _LT, _LE, _GT, _GE = _compare(Op.LT), _compare(Op.LE), _compare(Op.LT, swap=True), _compare(Op.LE, swap=True)
 _EQ, _NE = _compare(Op.EQ), _compare(Op.NE)
+#: ordered comparisons by name
+COMPARISONS: dict[str, FloatOp] = {"lt": _LT, "le": _LE, "gt": _GT, "ge": _GE, "eq": _EQ, "ne": _NE}
 
 
 def _ordered_ne(arena: Arena, a: Ids, b: Ids) -> Ids:

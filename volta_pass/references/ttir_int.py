@@ -65,7 +65,7 @@ def _shift(fn: IntOp, arithmetic: bool = False) -> IntOp:
 
 
 #: name -> (on concrete columns, on symbolic ones)
-_BINARY: dict[str, tuple[IntOp, SymbolicOp]] = {
+BINARY: dict[str, tuple[IntOp, SymbolicOp]] = {
     "arith.addi": (np.add, symbolic_ring(Op.ADD)),
     "arith.subi": (np.subtract, symbolic_ring(Op.SUB)),
     "arith.muli": (np.multiply, symbolic_ring(Op.MUL)),
@@ -117,7 +117,7 @@ def _binary(op: OpInfo, fn: IntOp, symbolic: SymbolicOp) -> Run:
 
 
 def _register_binary() -> None:
-    for name, (fn, symbolic) in _BINARY.items():
+    for name, (fn, symbolic) in BINARY.items():
         operation(name)(partial(_binary, fn=fn, symbolic=symbolic))
 
 

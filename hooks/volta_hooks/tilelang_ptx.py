@@ -1,0 +1,61 @@
+"""CUDA text of TileLang to PTX, and PTX to the bytes that run, by the toolkit that TileLang itself uses and with its flags."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from typing import Any
+
+from tilelang.contrib import nvcc
+from tilelang.env import CUTLASS_INCLUDE_DIR, TILELANG_TEMPLATE_PATH
+from tilelang.transform import PassConfigKey
+
+from ptx_engine.errors import UnsupportedError
+
+Config = Mapping[Any, Any]
+
+
+def cuda_to_ptx(cuda: str, target: Any, config: Config | None = None) -> str:
+    """PTX of CUDA text for a target. Raises RuntimeError with the compiler's own words where it does not compile."""
+    arch, codes = _architecture(target)
+    flags = [f"-arch=sm_{arch}"] if not codes else ["-gencode", f"arch=compute_{arch},code=compute_{arch}"]
+    return bytes(nvcc.compile_cuda(cuda, "ptx", flags, options=_options(config or {}))).decode()
+
+
+def ptx_to_cubin(ptx: str, target: Any, config: Config | None = None) -> bytes:
+    """The machine code of PTX. Raises RuntimeError with ptxas's own words, UnsupportedError for several targets at once."""
+    arch, codes = _architecture(target)
+    if len(codes) > 1:
+        raise UnsupportedError(f"binaries for several targets: {', '.join(codes)}", feature="fatbin")
+    level = (config or {}).get(PassConfigKey.TL_PTXAS_REGISTER_USAGE_LEVEL, None)
+    usage = [] if level is None else [f"--register-usage-level={int(level)}"]
+    with tempfile.TemporaryDirectory() as folder:
+        source, binary = os.path.join(folder, "kernel.ptx"), os.path.join(folder, "kernel.cubin")
+        with open(source, "w", encoding="utf-8") as file:
+            file.write(ptx)
+        tool = os.path.join(nvcc.find_cuda_path(), "bin", "ptxas")
+        command = [tool, *usage, f"-arch={codes[0] if codes else f'sm_{arch}'}", "-O3", "-lineinfo", source, "-o", binary]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise RuntimeError(f"ptxas: {done.stderr}")
+        with open(binary, "rb") as compiled:
+            return compiled.read()
+
+
+def _architecture(target: Any) -> tuple[str, list[str]]:
+    arch, codes = nvcc.get_target_arch_and_code(target)
+    return str(arch), list(nvcc.get_target_code_list(codes))
+
+
+def _options(config: Config) -> list[str]:
+    """The flags of ``tilelang_callback_cuda_compile``, without those that only ptxas reads."""
+    options = ["-std=c++20", "-I" + TILELANG_TEMPLATE_PATH, "-I" + CUTLASS_INCLUDE_DIR]
+    extra = config.get(PassConfigKey.TL_DEVICE_COMPILE_FLAGS, None) or []
+    for flag in [extra] if isinstance(extra, str) else extra:
+        options += shlex.split(str(flag))
+    if bool(config.get(PassConfigKey.TL_ENABLE_FAST_MATH, False)):
+        options.append("--use_fast_math")
+    return options

@@ -1,0 +1,59 @@
+"""Where our code meets TileLang's runtime: the instrumentation tool, the cache root, launches, and the stand-in for a GPU.
+
+Imported by ``volta_hooks.tilelang`` after it has seen that TileLang's version is a known one. Nothing is decided here.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import tilelang
+from tilelang.env import env
+from tilelang.instrumentation import register_pass_instrumentation_tool
+
+from ptx_engine.errors import LaunchError
+from volta_hooks.policy import Mode, mode_from_environment, target_from_environment
+from volta_hooks.session import Session
+from volta_hooks.tilelang_calls import guard_calls
+from volta_hooks.tilelang_tool import Registry, ValidationTool, enforce
+from volta_hooks.tilelang_tuner import current_tuned, follow_tuners
+from volta_pass.store import digest, own_version
+
+TOOL = "volta-pass"
+
+_session: Session | None = None
+
+
+def session() -> Session:
+    """The process's session. Raises LaunchError before ``install``."""
+    if _session is None:
+        raise LaunchError("the TileLang hook is not installed", hint="set VOLTA_VALIDATE=1, or call volta_hooks.tilelang.install()")
+    return _session
+
+
+def install(mode: Mode | None = None) -> Session:
+    """Install the hook once per process. Raises LaunchError for a malformed ``VOLTA_TARGET``."""
+    global _session
+    if _session is not None:
+        return _session
+    target = target_from_environment()
+    _session = Session(mode or mode_from_environment() or Mode.ON)
+    _session.follow_exit()
+    registry = Registry(_session, current_tuned)
+    _own_cache(_session.mode)
+    register_pass_instrumentation_tool(TOOL, lambda: ValidationTool(registry))
+    enforce(registry)
+    follow_tuners(_session)
+    guard_calls(registry, stand_in=target is not None)
+    if target is not None:
+        env.TILELANG_DEFAULT_TARGET = json.dumps({"kind": "cuda", "arch": f"sm_{target[1]}"})
+    return _session
+
+
+def _own_cache(mode: Mode) -> None:
+    """Kernels that were cached without validation, or by another release of ours, are compiled anew."""
+    root = Path(env.TILELANG_CACHE_DIR) / f"volta-pass-{digest(own_version(), tilelang.__version__, mode.value)[:16]}"
+    os.makedirs(root, exist_ok=True)
+    env.TILELANG_CACHE_DIR = str(root)
