@@ -76,8 +76,8 @@ def _closed(forms: Forms, facts: Facts) -> Facts | None:
                 if sign is Sign.POSITIVE:
                     return None
                 continue
-            if len(total) > max(len(key), len(other)):
-                continue
+            if len(total) >= len(dict(key).keys() | dict(other).keys()):
+                continue  # nothing is eliminated
             short = forms.key(forms.scaled(total))
             if poly_sign(forms.ring, _negated(total)) is Sign.POSITIVE:
                 return None

@@ -83,7 +83,9 @@ class _Needs:
         found: dict[Condition, Guards] = {}
         noted, ops = self.evaluator.conditions, self.evaluator.template.ops
         for node in reversed(below(self.evaluator, self.root)):
-            guards = self._guards[node]
+            guards = self._guards.get(node)
+            if guards is None:  # only in branches that are never taken
+                continue
             for condition in noted.get(node, ()):
                 if condition not in self.evaluator.shown:
                     found[condition] = self._either(found.get(condition), guards)

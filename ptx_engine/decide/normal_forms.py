@@ -8,7 +8,7 @@ import random
 from gmpy2 import mpq
 
 from ptx_engine.decide.budget import BudgetSpent, Meter, Undecided
-from ptx_engine.decide.normal_content import divided, positive_content, split_unit
+from ptx_engine.decide.normal_content import divided, positive_content, rational_content, split_unit
 from ptx_engine.decide.normal_expand import Expander
 from ptx_engine.decide.normal_fold import needs_folding, vanishes_folded
 from ptx_engine.decide.normal_ring import NO_EXP, ONE_TERM, Atom, Coef, Kind, Poly, PolyKey, Ring, Sign, add_into, small
@@ -23,6 +23,18 @@ _ARGUMENT_WORK = 200_000
 _COMPARE_WORK = 4_000_000
 
 
+class Arguments:
+    """The arguments of maxima of one ring by number, with their positive contents and, where known, the number of their
+    primitive part; ``negative`` are those with a negative coefficient."""
+
+    def __init__(self) -> None:
+        self.values: list[Poly] = []
+        self.ids: dict[PolyKey, int] = {}
+        self.negative: set[int] = set()
+        self.scales: list[tuple[Coef, int]] = []
+        self.primitive: list[int] = []
+
+
 class Forms:
     """Builds normal forms in one ring. With ``freeze``, abbreviations of large polynomials are not expanded: a first,
     cheap attempt in which both sides' equal inner products are single atoms."""
@@ -35,8 +47,8 @@ class Forms:
         self.has_frozen = False
         self.log2e = self.ring.atom("log2e", Atom(Kind.CONSTANT, Sign.POSITIVE, name="log2e"))
         self.pi = self.ring.atom("pi", Atom(Kind.CONSTANT, Sign.POSITIVE, name="pi"))
-        #: signs assumed in a case split, by the key of the primitive polynomial
-        self.facts: dict[PolyKey, Sign] = {}
+        self.arguments = Arguments()
+        self.facts = {}
         self._products: dict[tuple[int, int], int] = {}
         #: long sums by identity (and what they were), with their abbreviations: a row's sum divides every element of the row
         self._abbreviations: dict[int, tuple[Poly, Poly, int, Coef]] = {}
@@ -45,6 +57,22 @@ class Forms:
         self._compared_by_key: dict[str, list[int]] = {}
         self._samples: list[float] = []
         self._random = random.Random(20)
+
+    @property
+    def facts(self) -> dict[PolyKey, Sign]:
+        """Signs assumed in a case split, by the key of the primitive polynomial."""
+        return self._facts
+
+    @facts.setter
+    def facts(self, facts: dict[PolyKey, Sign]) -> None:
+        self._facts = facts
+        self._thresholds: dict[PolyKey, tuple[Coef, bool]] = {}
+        for key, sign in facts.items():
+            direction, constant = _direction(dict(key))
+            if direction:
+                known = self._thresholds.get(direction)
+                found = constant, sign is not Sign.POSITIVE
+                self._thresholds[direction] = found if known is None else min(known, found)
 
     # --- constants and variables ----------------------------------------------------------------
 
@@ -117,11 +145,23 @@ class Forms:
             term, coef = self.abbreviate(p)
             return {self.ring.power(term, 2): coef * coef}
         p, q = self.abbreviated(p), self.abbreviated(q)
+        p, q = self._met(p, q), self._met(q, p)
         if len(p) * len(q) > _SMALL_PRODUCT:
             term, coef = self.abbreviate(q)
             q = {term: coef}
         self.meter.spend(len(p) * len(q))
         return self.ring.times(p, q)
+
+    def _met(self, p: Poly, q: Poly) -> Poly:
+        """A small sum abbreviated where the other factor divides by it: l * (a / l) = a at once (flash attention 1 divides by
+        its running sum in every step, and multiplies by it in the next)."""
+        if len(p) == 1:
+            return p
+        below = {a for t in q for a, k in self.ring.powers[t] if k < 0 and self.ring.atoms[a].kind is Kind.SUM}
+        if not below:
+            return p
+        term, coef = self.abbreviate(p)
+        return {term: coef} if any(a in below for a, _ in self.ring.powers[term]) else p
 
     def pair(self, s: int, t: int) -> int:
         """The product of two terms, remembered: inner products of inputs come up again on the other side."""
@@ -145,27 +185,23 @@ class Forms:
         """p + factor * q."""
         total = dict(p)
         add_into(total, q, factor)
-        p, q = self._met(p, q), self._met(q, p)
         return total
 
     def sign(self, poly: Poly) -> Sign:
         """The sign shown by the polynomial itself or assumed in the case at hand."""
         shown = poly_sign(self.ring, poly)
         if shown is Sign.POSITIVE or not self.facts or not poly:
-    def _met(self, p: Poly, q: Poly) -> Poly:
-        """A small sum abbreviated where the other factor divides by it: l * (a / l) = a at once (flash attention 1 divides by
-        its running sum in every step, and multiplies by it in the next)."""
-        if len(p) == 1:
-            return p
-        below = {a for t in q for a, k in self.ring.powers[t] if k < 0 and self.ring.atoms[a].kind is Kind.SUM}
-        if not below:
-            return p
-        term, coef = self.abbreviate(p)
-        return {term: coef} if any(a in below for a, _ in self.ring.powers[term]) else p
-
             return shown
         found = self.facts.get(self.key(self.scaled(poly)))
-        return found or (shown if shown is not Sign.UNKNOWN else self._assumed(poly))
+        return found or (shown if shown is not Sign.UNKNOWN else self._beyond(poly) or self._assumed(poly))
+
+    def _beyond(self, poly: Poly) -> Sign | None:
+        """The sign of what is a constant above a polynomial that is assumed to have one."""
+        direction, constant = _direction(poly)
+        known = self._thresholds.get(direction) if direction else None
+        if known is None or constant < known[0]:
+            return None
+        return Sign.NONNEGATIVE if constant == known[0] and known[1] else Sign.POSITIVE
 
     def _assumed(self, poly: Poly) -> Sign:
         """The sign of a sum all of whose terms are shown non-negative by the signs assumed for single atoms."""
@@ -322,3 +358,14 @@ class Forms:
         if h:
             value *= 2.0 ** min(500.0, math.fsum(float(c) * self._sample_term(t) for t, c in h.items()))
         return value
+
+
+def _direction(poly: Poly) -> tuple[PolyKey, Coef]:
+    """A polynomial as a positive multiple of (a primitive one without constant term, a constant); an empty one if it is constant."""
+    rest = {t: c for t, c in poly.items() if t != ONE_TERM}
+    if not rest:
+        return frozenset(), 0
+    content = rational_content(rest)
+    if content != 1:
+        rest = {t: small(mpq(c) / content) for t, c in rest.items()}
+    return frozenset(rest.items()), small(mpq(poly.get(ONE_TERM, 0)) / content)

@@ -1,4 +1,4 @@
-"""Functions in normal form: exponential, logarithm, roots, powers, tanh, trigonometric, rounding and integer operators.
+"""Functions in normal form: exponential, logarithm, roots, powers, tanh and trigonometric functions.
 
 Rules hold over the reals at every point where both sides are defined; what they need for that (an argument that is
 positive, a denominator that is not zero) is either shown or noted through ``note`` and becomes part of the claim.
@@ -16,7 +16,8 @@ from ptx_engine.decide.normal_content import split_unit
 from ptx_engine.decide.normal_forms import Forms
 from ptx_engine.decide.normal_lattice import Lattice
 from ptx_engine.decide.normal_ring import ONE_TERM, Atom, Coef, Kind, Poly, Sign, add_into, small
-from ptx_engine.decide.normal_sign import integral, poly_range, poly_sign, term_sign
+from ptx_engine.decide.normal_rounding import is_constant
+from ptx_engine.decide.normal_sign import poly_sign, term_sign
 
 DENOMINATOR, RADICAND, LOGARITHM = "denominators are not zero", "square roots of non-negative values", "logarithms of positive values"
 POWER = "powers with a positive base"
@@ -25,11 +26,6 @@ Note = Callable[[str, Hashable, bool], None]
 
 _LARGE_RADICAND = 500  # terms from which a radicand is left as it is
 _SMALL_PRIMES = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31)
-
-
-def is_constant(poly: Poly) -> bool:
-    """Whether a canonical form is rational."""
-    return not poly or (len(poly) == 1 and ONE_TERM in poly)
 
 
 def _negate(poly: Poly) -> Poly:
@@ -315,43 +311,6 @@ class Functions:
     def opaque(self, name: str, args: tuple[Poly, ...], integer: bool = False) -> Poly:
         """A function known only to be equal on equal arguments."""
         return {self.ring.atom_term(self.forms.application(name, args, integer=integer)): 1}
-
-    def floor(self, p: Poly) -> Poly:
-        """floor p: integer terms come out."""
-        return self._rounded("floor", p)
-
-    def ceil(self, p: Poly) -> Poly:
-        """ceil p = -floor(-p)."""
-        return _negate(self._rounded("floor", _negate(p)))
-
-    def _rounded(self, name: str, p: Poly) -> Poly:
-        p = self.forms.argument(p)
-        whole = {t: c for t, c in p.items() if integral(self.ring, {t: c})}
-        rest = {t: c for t, c in p.items() if t not in whole}
-        constant = rest.pop(ONE_TERM, 0)
-        if constant:
-            floor = int(mpq(constant).numerator // mpq(constant).denominator)
-            add_into(whole, self.forms.rational(floor))
-            add_into(rest, self.forms.rational(small(mpq(constant) - floor)))
-        if is_constant(rest):
-            return whole
-        low, high = poly_range(self.ring, rest)
-        sign = Sign.NONNEGATIVE if poly_sign(self.ring, rest) is not Sign.UNKNOWN else Sign.UNKNOWN
-        result = {self.ring.atom_term(self.forms.application(name, (rest,), sign, integer=True, low=_down(low), high=_down(high))): 1}
-        add_into(result, whole)
-        return result
-
-    def rounded(self, name: str, p: Poly) -> Poly:
-        """trunc or round to even: the identity on integers, odd."""
-        p = self.forms.argument(p)
-        if integral(self.ring, p):
-            return p
-        p, turned = self._oriented(p)
-        return {self.ring.atom_term(self.forms.application(name, (p,), integer=True)): -1 if turned else 1}
-
-
-def _down(value: Coef | None) -> Coef | None:
-    return None if value is None else int(mpq(value).numerator // mpq(value).denominator)
 
 
 def _square_part(value: Coef) -> tuple[Coef, int]:

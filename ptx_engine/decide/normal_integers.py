@@ -1,27 +1,37 @@
 """Integer operators in normal form: wrapping rings, bit fields, shifts, division and remainder.
 
 ``wrap(x, w)`` is dropped where the range of x shows that it cannot matter, and inner wraps of at least w bits are dropped
-under an outer one (both sides are the same modulo 2^w); powers of two come out of it. Bit fields and right shifts are wraps of floors of
-quotients by powers of two. Divisions and bit operations are otherwise opaque.
+under an outer one (both sides are the same modulo 2^w); powers of two come out of it. Bit fields and right shifts are wraps
+of floors of quotients by powers of two, bit operations with constants are sums of fields; others are opaque.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from gmpy2 import mpq
 
 from ptx_engine.decide.normal_forms import Forms
-from ptx_engine.decide.normal_functions import Functions, is_constant
-from ptx_engine.decide.normal_ring import ONE_TERM, Coef, Poly, Sign, add_into, small
+from ptx_engine.decide.normal_functions import Functions
+from ptx_engine.decide.normal_order import signwise
+from ptx_engine.decide.normal_ring import ONE_TERM, Coef, Poly, PolyKey, Sign, add_into, small
+from ptx_engine.decide.normal_rounding import Rounding, is_constant
 from ptx_engine.decide.normal_sign import integral, poly_range
 from ptx_engine.terms.ops import Op
+
+#: wraps that are written out in one value
+_OPENED = 64
 
 
 class Integers:
     """Applies integer operators to normal forms."""
 
-    def __init__(self, forms: Forms, functions: Functions) -> None:
+    def __init__(self, forms: Forms, functions: Functions, rounding: Rounding) -> None:
         self.forms = forms
-        self.functions = functions
+        self.functions, self.rounding = functions, rounding
+        #: atoms that are wraps -> (argument, width, negative if signed)
+        self._wraps: dict[int, tuple[Poly, int]] = {}
+        self._bitwise: dict[int, tuple[Op, frozenset[PolyKey]]] = {}
 
     def wrap(self, p: Poly, width: int) -> Poly:
         """p modulo 2^|width|, in the signed range if ``width`` is negative."""
@@ -30,20 +40,55 @@ class Integers:
         p = self.forms.argument(p)
         if not integral(self.forms.ring, p):
             return self._bounded(f"wrap{width}", p, low, high)
-        p = self._modulo(p, bits)
-        if _within(poly_range(self.forms.ring, p), low, high):
-            return p
+
+        def wrapped(value: Coef) -> int:
+            return (int(value) - low) % (1 << bits) + low
+
+        cases = signwise(self.forms, p, wrapped)
+        if cases is not None:
+            return cases
+        for value in (p, p := self._modulo(p, bits)):
+            if any(_within(known(value), low, high) for known in self._ranges()):
+                return value
         common = _twos(p)
         if 0 < common < bits:  # wrap(2^j q, b) = 2^j wrap(q, b - j)
             inner = self.wrap({t: c // (1 << common) for t, c in p.items()}, -(bits - common) if signed else bits - common)
             return {t: c * (1 << common) for t, c in inner.items()}
         if is_constant(p):
-            value = int(p.get(ONE_TERM, 0)) % (1 << bits)
-            return self.forms.rational(value - (1 << bits) if value > high else value)
+            return self.forms.rational(wrapped(p.get(ONE_TERM, 0)))
         sign = Sign.UNKNOWN if signed else Sign.NONNEGATIVE
         atom = self.forms.application(f"wrap{width}", (p,), sign, integer=True, low=low, high=high)
         self.forms.ring.atoms[atom].table = bits
+        self._wraps[atom] = (p, width)
         return {self.forms.ring.atom_term(atom): 1}
+
+    def _ranges(self) -> tuple[Callable[[Poly], tuple[Coef | None, Coef | None]], ...]:
+        """What finds ranges, the cheapest first."""
+        return (lambda p: poly_range(self.forms.ring, p)), self.rounding.range_of, self.functions.lattice.range_of
+
+    def opened(self, poly: Poly) -> Poly:
+        """A value with its wraps written as what they are: x - 2^b floor(x / 2^b), and for signed ones
+        x + 2^b floor(x / 2^b) - 2^b floor(x / 2^(b-1))."""
+        ring = self.forms.ring
+        for _ in range(_OPENED):
+            found = next(((t, a) for t in poly for a, k in ring.powers[t] if a in self._wraps and k == 1), None)
+            if found is None:
+                break
+            _, atom = found
+            p, width = self._wraps[atom]
+            bits = abs(width)
+            value = dict(p)
+            add_into(value, self._right(p, bits), (1 if width < 0 else -1) << bits)
+            if width < 0:
+                add_into(value, self._right(p, bits - 1), -1 << bits)
+            plain: Poly = {}
+            for t, c in poly.items():
+                power = dict(ring.powers[t]).get(atom, 0)
+                rest = ring.mul(t, ring.atom_term(atom, -1)) if power == 1 else t
+                self.forms.meter.spend(len(value))
+                add_into(plain, ring.times_term(value, rest) if power == 1 else {t: 1}, c)
+            poly = plain
+        return poly
 
     def _modulo(self, p: Poly, bits: int) -> Poly:
         """A representative modulo 2^bits: inner wraps of at least as many bits undone, coefficients reduced."""
@@ -77,7 +122,7 @@ class Integers:
             reduced = self._modulo(q, bits + k)
             if reduced != q:
                 p = {s: d for s, d in p.items() if s != t}
-                add_into(p, ring.times_term(self.functions.floor({s: mpq(d, 1 << k) for s, d in reduced.items()}), ONE_TERM, c))
+                add_into(p, ring.times_term(self.rounding.floor({s: mpq(d, 1 << k) for s, d in reduced.items()}), ONE_TERM, c))
         return p
 
     def _power_quotient(self, term: int) -> tuple[Poly, int] | None:
@@ -110,14 +155,14 @@ class Integers:
             ((t, c),) = p.items()
             quotient = self._power_quotient(t) if c == 1 else None
             if quotient is not None:  # a floor of a floor
-                return self.functions.floor({u: small(mpq(d, 1 << quotient[1] + count)) for u, d in quotient[0].items()})
+                return self.rounding.floor({u: small(mpq(d, 1 << quotient[1] + count)) for u, d in quotient[0].items()})
             powers = ring.powers[t]
             name = ring.atoms[powers[0][0]].name if len(powers) == 1 and powers[0][1] == 1 and not ring.exponent[t] else ""
             bits = ring.atoms[powers[0][0]].table if name.startswith("wrap") else 0
             if c == 1 and bits > count:
                 inner = self._right(ring.atoms[powers[0][0]].args[0], count)
                 return self.wrap(inner, -(bits - count) if name.startswith("wrap-") else bits - count)
-        return self.functions.floor({t: small(mpq(c, 1 << count)) for t, c in p.items()}) if count else p
+        return self.rounding.floor({t: small(mpq(c, 1 << count)) for t, c in p.items()}) if count else p
 
     def _bounded(self, name: str, p: Poly, low: int, high: int) -> Poly:
         sign = Sign.NONNEGATIVE if low >= 0 else Sign.UNKNOWN
@@ -125,14 +170,14 @@ class Integers:
 
     def floordiv(self, p: Poly, q: Poly) -> Poly:
         """floor(p / q)."""
-        return self.functions.floor(self.functions.divide(p, q))
+        return self.rounding.floor(self.functions.divide(p, q))
 
     def truncdiv(self, p: Poly, q: Poly) -> Poly:
         """p / q towards zero: the floor where both are shown to be non-negative."""
         p, q = self.forms.argument(p), self.forms.argument(q)
         if all(self.forms.sign(v) is not Sign.UNKNOWN for v in (p, q)):
             return self.floordiv(p, q)
-        return self.functions.rounded("trunc", self.functions.divide(p, q))
+        return self.rounding.rounded("trunc", self.functions.divide(p, q))
 
     def truncrem(self, p: Poly, q: Poly) -> Poly:
         """p - q * truncdiv(p, q)."""
@@ -149,16 +194,69 @@ class Integers:
             p = self.forms.argument(p)
             if integral(self.forms.ring, p):
                 return self._right(p, int(count))
-            return self.functions.floor(self.forms.product(p, {ONE_TERM: mpq(1, factor)}))
+            return self.rounding.floor(self.forms.product(p, {ONE_TERM: mpq(1, factor)}))
         return self.functions.opaque(op.name.lower(), (p, q), integer=True)
 
     def bitwise(self, op: Op, p: Poly, q: Poly) -> Poly:
-        """and, or, xor: opaque and commutative; idempotent on equal arguments."""
+        """and, or, xor of integers: with a constant through bit fields, of others as sets; what has no bit in common adds."""
         p, q = self.forms.argument(p), self.forms.argument(q)
-        if p == q:
-            return {} if op is Op.BITXOR else p
-        first, second = sorted((p, q), key=lambda v: sorted(v.items()))
-        return self.functions.opaque(op.name.lower(), (first, second), integer=True)
+        if not all(integral(self.forms.ring, v) for v in (p, q)):
+            return self._over_sets(op, p, q)
+        for x, y in ((p, q), (q, p)):
+            if is_constant(y):
+                return self._from_and(op, x, y, self._masked(x, int(y.get(ONE_TERM, 0))))
+        if self._disjoint(p, q):
+            return self._from_and(op, p, q, {})
+        return self._over_sets(op, p, q)
+
+    def _from_and(self, op: Op, p: Poly, q: Poly, both: Poly) -> Poly:
+        """x & y, x | y = x + y - (x & y), x ^ y = x + y - 2 (x & y)."""
+        if op is Op.BITAND:
+            return both
+        return self.forms.add(self.forms.add(p, q), both, -1 if op is Op.BITOR else -2)
+
+    def _masked(self, p: Poly, mask: int) -> Poly:
+        """p & mask for a constant: the fields of its runs of ones; a negative mask is what the others leave."""
+        if mask < 0:
+            return self.forms.add(p, self._masked(p, ~mask), -1)
+        result: Poly = {}
+        low = 0
+        while mask >> low:
+            low += ((mask >> low) & -(mask >> low)).bit_length() - 1
+            width = ((mask >> low) + 1 & -((mask >> low) + 1)).bit_length() - 1
+            add_into(result, self.field(p, low, width), 1 << low)
+            low += width
+        return result
+
+    def _disjoint(self, p: Poly, q: Poly) -> bool:
+        """Whether one is a multiple of a power of two that the other, not negative, is below."""
+        for x, y in ((p, q), (q, p)):
+            low, high = poly_range(self.forms.ring, x)
+            if low is not None and high is not None and low >= 0 and high < 1 << _twos(y):
+                return True
+        return False
+
+    def _over_sets(self, op: Op, p: Poly, q: Poly) -> Poly:
+        """An associative and commutative operation of unknown integers, over the set of its operands: idempotent, or where two
+        equal ones cancel."""
+        left, right = (self._members(op, v) for v in (p, q))
+        members = left ^ right if op is Op.BITXOR else left | right
+        if len(members) < 2:
+            return dict(next(iter(members), frozenset()))
+        ordered = tuple(dict(key) for key in sorted(members, key=sorted))
+        atom = self.forms.application(op.name.lower(), ordered, integer=True)
+        self._bitwise[atom] = (op, members)
+        return {self.forms.ring.atom_term(atom): 1}
+
+    def _members(self, op: Op, p: Poly) -> frozenset[PolyKey]:
+        if len(p) == 1:
+            ((t, c),) = p.items()
+            powers = self.forms.ring.powers[t]
+            if c == 1 and len(powers) == 1 and powers[0][1] == 1:
+                known = self._bitwise.get(powers[0][0])
+                if known is not None and known[0] is op:
+                    return known[1]
+        return frozenset((self.forms.key(p),))
 
 
 def _twos(p: Poly) -> int:

@@ -14,7 +14,8 @@ from ptx_engine.decide.normal_content import divided
 from ptx_engine.decide.normal_forms import Forms
 from ptx_engine.decide.normal_order import Maxima, is_nonnegative
 from ptx_engine.decide.normal_ring import Atom, Coef, Kind, Poly, Sign
-from ptx_engine.decide.normal_sign import poly_sign
+from ptx_engine.decide.normal_sign import integral, poly_range, poly_sign
+from ptx_engine.decide.normal_tables import Range, columns, combine, joined_range, low_half, restrict, table_bounds
 
 _MAX_ARGUMENTS = 16
 _MAX_OPENED = 16  # longer arguments are not searched for maxima
@@ -153,6 +154,10 @@ class Lattice:
             self._pure.append(pure)
         return found
 
+    def members(self, formula: int, name: str) -> frozenset[int] | None:
+        """The arguments that a formula is the max or min (``name``) of, if it is one."""
+        return self._pure[formula].get(name)
+
     def value(self, formula: int) -> Poly:
         """The normal form of a formula."""
         found = self._values.get(formula)
@@ -219,30 +224,75 @@ class Lattice:
         scaled, shift, coef, unit = self.maxima.normalised(members)
         same = self._merged(scaled)
         ordered = sorted(set(same.values()))
-        columns = _columns(len(ordered))
+        bits = columns(len(ordered))
         place = {m: i for i, m in enumerate(ordered)}
         below = self._order(ordered)
         allowed = (1 << (1 << len(ordered))) - 1
         for i, j in below:
-            allowed &= ~(columns[i] & ~columns[j])
-        assignment = {m: columns[place[same[s]]] for m, s in zip(sorted(self._arguments(formula)), scaled)}
+            allowed &= ~(bits[i] & ~bits[j])
+        assignment = {m: bits[place[same[s]]] for m, s in zip(sorted(self._arguments(formula)), scaled)}
         table = self._evaluate(formula, assignment, join) & allowed
         used = [i for i in range(len(ordered)) if self._matters(table, allowed, i)]
         affine = Affine(self.forms, shift, coef, unit)
         for name in ("max", "min"):
-            if _combine(name, [columns[i] for i in used], allowed) == table:
+            if combine(name, [bits[i] for i in used], allowed) == table:
                 chosen = frozenset(ordered[i] for i in used)
                 return Table((), 0, affine, affine.apply(self.maxima.of(chosen) if name == "max" else self._minimum(chosen)))
-        short = _restrict(table, len(ordered), used, below)
+        short = restrict(table, len(ordered), used, below)
         return Table(tuple(ordered[i] for i in used), short, affine, None)
 
     def _lattice_atom(self, formula: int, form: Table) -> Poly:
         values = tuple(self.maxima.value(m) for m in form.members)
-        sign = Sign.UNKNOWN if any(poly_sign(self.forms.ring, v) is Sign.UNKNOWN for v in values) else Sign.NONNEGATIVE
-        make = Atom(Kind.LATTICE, sign, args=values, table=form.table)
+        ring = self.forms.ring
+        sign = Sign.UNKNOWN if any(poly_sign(ring, v) is Sign.UNKNOWN for v in values) else Sign.NONNEGATIVE
+        low, high = table_bounds(form.table, [poly_range(ring, v) for v in values])
+        integer = all(integral(ring, v) for v in values)
+        make = Atom(Kind.LATTICE, sign, args=values, table=form.table, integer=integer, low=low, high=high)
         atom = self.forms.ring.atom(("lattice", form.members, form.table), make)
         self._sources.setdefault(atom, (formula, form.affine))
         return form.affine.apply({self.forms.ring.atom_term(atom): 1})
+
+    def range_of(self, poly: Poly) -> Range:
+        """An interval that holds a value, by the ranges of what its maxima and minima are over."""
+        formula = self.argument(poly)
+        done: dict[int, Range] = {}
+        stack = [formula]
+        while stack:
+            f = stack[-1]
+            kind, inner = self._formulas[f]
+            if f in done:
+                stack.pop()
+            elif isinstance(inner, int):
+                done[f] = poly_range(self.forms.ring, self.maxima.value(inner))
+            elif kind.startswith("pure "):
+                done[f] = joined_range(kind[5:], [poly_range(self.forms.ring, self.maxima.value(m)) for m in inner])
+            elif missing := [g for g in sorted(inner) if g not in done]:
+                stack.extend(missing)
+            else:
+                done[f] = joined_range(kind, [done[g] for g in inner])
+        return done[formula]
+
+    def image(self, poly: Poly, function: Callable[[Poly], Poly]) -> Poly | None:
+        """The value of a non-decreasing function at a max-min expression: applied to the arguments. None for any other value."""
+        formula = self.argument(poly)
+        if self._formulas[formula][0] == "gen":
+            return None
+        done: dict[int, int] = {}
+        stack = [formula]
+        while stack:
+            f = stack[-1]
+            kind, inner = self._formulas[f]
+            if f in done:
+                stack.pop()
+            elif isinstance(inner, int):
+                done[f] = self.argument(function(self.maxima.value(inner)))
+            elif kind.startswith("pure "):
+                done[f] = self.join(kind[5:], [self.argument(function(self.maxima.value(m))) for m in sorted(inner)])
+            elif missing := [g for g in sorted(inner) if g not in done]:
+                stack.extend(missing)
+            else:
+                done[f] = self.join(kind, [done[g] for g in sorted(inner)])
+        return self.value(done[formula])
 
     def _dual(self, formula: int) -> int:
         """The formula over the negated arguments with max and min exchanged."""
@@ -276,7 +326,7 @@ class Lattice:
             pure = self._pure[f]
             if pure:
                 name, members = next(iter(pure.items()))
-                done[f] = _combine(names[name], [assignment[m] for m in members])
+                done[f] = combine(names[name], [assignment[m] for m in members])
                 continue
             name, inner = self._formulas[f]
             assert isinstance(inner, frozenset)
@@ -285,7 +335,7 @@ class Lattice:
                 stack.extend(missing)
                 continue
             self.forms.meter.spend(len(inner) * max(1, len(assignment) ** 2 // 16))
-            done[f] = _combine(names[name], [done[g] for g in inner])
+            done[f] = combine(names[name], [done[g] for g in inner])
         return done[formula]
 
     def _merged(self, members: list[int]) -> dict[int, int]:
@@ -311,52 +361,9 @@ class Lattice:
     def _matters(self, table: int, allowed: int, i: int) -> bool:
         """Whether the value depends on argument i among the allowed assignments."""
         step = 1 << i
-        both = allowed & (allowed >> step) & _low_half(i, allowed.bit_length())
+        both = allowed & (allowed >> step) & low_half(i, allowed.bit_length())
         return bool((table ^ (table >> step)) & both)
 
 
 def _negate(poly: Poly) -> Poly:
     return {t: -c for t, c in poly.items()}
-
-
-def _columns(count: int) -> list[int]:
-    """Column i has bit a set where assignment a gives argument i the value 1."""
-    total = 1 << count
-    columns = []
-    for i in range(count):
-        block = ((1 << (1 << i)) - 1) << (1 << i)
-        width = 2 << i
-        while width < total:
-            block |= block << width
-            width *= 2
-        columns.append(block)
-    return columns
-
-
-def _low_half(i: int, bits: int) -> int:
-    """Assignments below ``bits`` in which argument i is 0."""
-    block, width = (1 << (1 << i)) - 1, 2 << i
-    while width < bits:
-        block |= block << width
-        width *= 2
-    return block
-
-
-def _combine(name: str, tables: list[int], allowed: int = -1) -> int:
-    result = 0 if name == "max" else -1
-    for table in tables:
-        result = result | table if name == "max" else result & table
-    return result & allowed
-
-
-def _restrict(table: int, total: int, used: list[int], below: list[tuple[int, int]]) -> int:
-    """The table over the arguments at ``used`` only. The others, on which it does not depend, take the least values that
-    the order allows: 1 only where a used argument below them is 1."""
-    if len(used) == total:
-        return table
-    short = 0
-    for a in range(1 << len(used)):
-        true = {place for bit, place in enumerate(used) if a >> bit & 1}
-        forced = {j for i, j in below if i in true and j not in used}
-        short |= (table >> sum(1 << place for place in true | forced) & 1) << a
-    return short

@@ -9,14 +9,15 @@ of one polynomial, and a selection c ? a : b is b + c*(a - b).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import gcd
 
 from gmpy2 import mpq
 
 from ptx_engine.decide.normal_content import divided, positive_content
 from ptx_engine.decide.normal_forms import Forms
-from ptx_engine.decide.normal_ring import ONE_TERM, Atom, Coef, Kind, Poly, PolyKey, Sign, add_into, small
-from ptx_engine.decide.normal_sign import poly_range, poly_sign
+from ptx_engine.decide.normal_ring import ONE_TERM, Atom, Coef, Kind, Poly, Sign, add_into, small
+from ptx_engine.decide.normal_sign import integral, poly_range, poly_sign
 
 _DOMINATION_LIMIT = 12  # maxima of at most so many arguments are searched for dominated ones
 
@@ -31,11 +32,9 @@ class Maxima:
 
     def __init__(self, forms: Forms) -> None:
         self.forms = forms
-        self._values: list[Poly] = []
-        self._ids: dict[PolyKey, int] = {}
-        self._negative: set[int] = set()  # values with a negative coefficient
-        self._scales: list[tuple[Coef, int]] = []
-        self._primitive: list[int] = []
+        # numbers stand in the keys of atoms, which outlive this table: they are the ring's
+        self._values, self._ids = forms.arguments.values, forms.arguments.ids
+        self._negative, self._scales, self._primitive = forms.arguments.negative, forms.arguments.scales, forms.arguments.primitive
         self._memo: dict[frozenset[int], Poly] = {}
 
     def intern(self, poly: Poly) -> int:
@@ -55,6 +54,10 @@ class Maxima:
     def value(self, number: int) -> Poly:
         """The polynomial of an argument."""
         return self._values[number]
+
+    def negative(self, number: int) -> int:
+        """The number of an argument's negative."""
+        return self.intern({t: -c for t, c in self._values[number].items()})
 
     def of(self, members: frozenset[int]) -> Poly:
         """The normal form of the maximum of a set of arguments."""
@@ -149,7 +152,8 @@ class Maxima:
             return found
         values = tuple(self._values[m] for m in sorted(members))
         sign, low, high = self._bounds(values)
-        make = Atom(Kind.MAXIMUM, sign, args=values, low=low, high=high)
+        integer = len(values) <= _DOMINATION_LIMIT and all(integral(self.forms.ring, v) for v in values)
+        make = Atom(Kind.MAXIMUM, sign, args=values, integer=integer, low=low, high=high)
         return self.forms.ring.atom(key, make)
 
     def _bounds(self, values: tuple[Poly, ...]) -> tuple[Sign, Coef | None, Coef | None]:
@@ -220,3 +224,28 @@ def _oriented(forms: Forms, poly: Poly) -> tuple[Poly, bool]:
 def _indicator(forms: Forms, name: str, poly: Poly) -> Poly:
     make = Atom(Kind.INDICATOR, Sign.NONNEGATIVE, poly, name=name, integer=True, low=0, high=1)
     return {forms.ring.atom_term(forms.ring.atom((name, forms.key(poly)), make)): 1}
+
+
+# --- values of conditions -----------------------------------------------------------------------
+
+
+def signwise(forms: Forms, poly: Poly, function: Callable[[Coef], int]) -> Poly | None:
+    """A function of a value that depends on the sign of one polynomial only: applied to its three values. None for any other."""
+    ring, subjects = forms.ring, set()
+    for t in poly:
+        for a, k in ring.powers[t]:
+            if ring.atoms[a].kind is not Kind.INDICATOR or k != 1 or ring.exponent[t]:
+                return None
+            subjects.add(forms.key(ring.atoms[a].definition or {}))
+    if len(subjects) != 1:
+        return None
+    p = dict(subjects.pop())
+    values = []
+    for holds in ("positive", "zero", ""):
+        total = sum(c for t, c in poly.items() if all(ring.atoms[a].name == holds for a, _ in ring.powers[t]))
+        values.append(function(total))
+    above, at, below = values
+    result = forms.rational(below)
+    add_into(result, _indicator(forms, "positive", p), above - below)
+    add_into(result, _indicator(forms, "zero", p), at - below)
+    return {t: c for t, c in result.items() if c}

@@ -1,51 +1,200 @@
-"""Selections in normal form: c ? a : b is b + c * (a - b), and a maximum where the sign of p chooses between values that
-differ by a multiple of p."""
+"""Selections in normal form: c ? a : b is b + c * (a - b), unless the sign of one value chooses.
+
+Where a condition is the sign of p and the values differ by a multiple of p, the selection is a maximum or a minimum. Where it
+compares two extremes and chooses what came with the larger one, the smaller of two numbers at a tie, it is the position of the
+extreme over both sets (``Kind.FUNCTION`` atoms "argmax" over pairs), whatever the shape of the reduction.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
 
 from gmpy2 import mpq
 
 from ptx_engine.decide.normal_forms import Forms
 from ptx_engine.decide.normal_lattice import Lattice
-from ptx_engine.decide.normal_ring import NO_EXP, ONE_TERM, Kind, Poly, add_into, small
+from ptx_engine.decide.normal_order import positive
+from ptx_engine.decide.normal_ring import ONE_TERM, Atom, Coef, Kind, Poly, PolyKey, Sign, add_into, small
+from ptx_engine.decide.normal_sign import term_sign
+
+#: two values that a condition compares
+Compared = tuple[Poly, Poly]
+#: a value of a set of candidates (the number of the argument) and what is chosen with it
+Entry = tuple[int, PolyKey]
+_TRUE: Poly = {ONE_TERM: 1}
+#: conditions of more terms are not taken apart, and larger sets of positions are not joined
+_TERMS, _ENTRIES = 16, 1 << 14
 
 
-def select(forms: Forms, lattice: Lattice, condition: Poly, a: Poly, b: Poly) -> Poly:
-    """condition ? a : b. A selection by the sign of p between values that differ by a multiple of p is a maximum."""
-    difference = forms.add(a, b, -1)
-    if not difference or not condition:
-        return b
-    if condition == {ONE_TERM: 1}:
-        return a
-    as_maximum = _maximum_of(forms, lattice, condition, difference)
-    result = dict(b)
-    add_into(result, as_maximum if as_maximum is not None else forms.product(condition, difference))
-    return result
+@dataclass(frozen=True, slots=True)
+class Signs:
+    """A condition's value where a polynomial p is positive, zero and negative; over no sign of p any more."""
+
+    p: Poly
+    above: Poly
+    at: Poly
+    below: Poly
 
 
-def _maximum_of(forms: Forms, lattice: Lattice, condition: Poly, difference: Poly) -> Poly | None:
-    """``condition * difference`` as a multiple of max(p, 0) or max(-p, 0), where the condition is the sign of p."""
-    ring = forms.ring
-    plain = [t for t in condition if len(ring.powers[t]) == 1 and ring.exponent[t] == NO_EXP]
-    indicators = [ring.atoms[ring.powers[t][0][0]] for t in plain]
-    if not indicators or len(indicators) + (ONE_TERM in condition) != len(condition):
+class Selections:
+    """Selects over the normal forms of one ``Forms``."""
+
+    def __init__(self, forms: Forms, lattice: Lattice) -> None:
+        self.forms, self.lattice = forms, lattice
+        #: atoms that are positions of a maximum -> the set they are over
+        self._positions: dict[int, frozenset[Entry]] = {}
+
+    def select(self, condition: Poly, a: Poly, b: Poly, compared: Iterable[Compared] = ()) -> Poly:
+        """condition ? a : b; ``compared`` are the values that the condition compares, where they are known."""
+        forms = self.forms
+        difference = forms.add(a, b, -1)
+        if not difference or not condition:
+            return b
+        if condition == _TRUE:
+            return a
+        signs = [s for p in self._subjects(condition) if (s := self._by_sign(condition, p)) is not None]
+        for case in signs:
+            chosen = self._extreme(case, a, b, difference)
+            if chosen is not None:
+                return chosen
+        for case in signs:
+            position = self._position(case, a, b, compared)
+            if position is not None:
+                return position
+        result = dict(b)
+        add_into(result, forms.product(condition, difference))
+        return result
+
+    # --- conditions by the sign of a value --------------------------------------------------------
+
+    def _subjects(self, condition: Poly) -> list[Poly]:
+        """The polynomials whose signs a condition is made of; none if it is anything else or long."""
+        ring = self.forms.ring
+        found: dict[PolyKey, Poly] = {}
+        if len(condition) > _TERMS:
+            return []
+        for t in condition:
+            for a, k in ring.powers[t]:
+                p = ring.atoms[a].definition
+                if ring.atoms[a].kind is not Kind.INDICATOR or k != 1 or p is None or ring.exponent[t]:
+                    return []
+                found[self.forms.key(p)] = p
+        return list(found.values())
+
+    def _by_sign(self, condition: Poly, p: Poly) -> Signs | None:
+        """The condition in the three cases; None unless it is decided, true and false in one way or the other, off p = 0."""
+        ring, key = self.forms.ring, self.forms.key(p)
+        names = {ring.find((name, key)): name for name in ("positive", "zero")}
+
+        def value(holds: str) -> Poly:
+            total: Poly = {}
+            for t, c in condition.items():
+                powers = ring.powers[t]
+                if all(names[a] == holds for a, _ in powers if a in names):
+                    rest = ring.term(tuple((a, k) for a, k in powers if a not in names))
+                    add_into(total, {rest: c})
+            return total
+
+        above, at, below = value("positive"), value("zero"), value("")
+        decided = (above, below) in ((_TRUE, {}), ({}, _TRUE))
+        return Signs(p, above, at, below) if decided else None
+
+    # --- maxima and minima ----------------------------------------------------------------------
+
+    def _extreme(self, case: Signs, a: Poly, b: Poly, difference: Poly) -> Poly | None:
+        """The selection where the values differ by a multiple of p: what is chosen at p = 0 is then immaterial."""
+        forms = self.forms
+        factor = quotient(forms, forms.argument(difference), case.p)
+        if factor is None:
+            return None
+        inside, outside = case.above.get(ONE_TERM, 0), case.below.get(ONE_TERM, 0)
+        ((term, coef),) = factor.items()
+        if term_sign(forms.ring, term) is not Sign.UNKNOWN:
+            parts = [self.lattice.argument(forms.argument(v)) for v in (a, b)]
+            return self.lattice.value(self.lattice.join("max" if coef * (inside - outside) > 0 else "min", parts))
+        relu = self.lattice.value(self.lattice.join("max", [self.lattice.argument(case.p), self.lattice.argument({})]))
+        result = dict(b)
+        add_into(result, forms.product(factor, relu), inside - outside)
+        add_into(result, forms.product(factor, case.p), outside)
+        return result
+
+    # --- positions of maxima ----------------------------------------------------------------------
+
+    def _position(self, case: Signs, a: Poly, b: Poly, compared: Iterable[Compared]) -> Poly | None:
+        """The position of the maximum over the union of two sets, if the condition compares their maxima and settles ties."""
+        for first, second in compared:
+            for x, y, sign in ((first, second, 1), (first, second, -1)):
+                # a is chosen where sign * (x - y) > 0
+                if not self._orders(case, x, y, sign):
+                    continue
+                left, right = self._set(x, a, sign), self._set(y, b, sign)
+                if left is None or right is None or len(left) + len(right) > _ENTRIES:
+                    continue
+                if self._first_at_ties(case.at, a, b, left, right):
+                    return self._joined(left | right)
         return None
-    signs = [a for a in indicators if a.kind is Kind.INDICATOR and a.name == "positive"]
-    if len(signs) != 1 or any(a.kind is not Kind.INDICATOR or a.definition != signs[0].definition for a in indicators):
-        return None
-    p = signs[0].definition
-    assert p is not None
-    factor = quotient(forms, forms.argument(difference), p)
-    if factor is None:
-        return None
-    # at p = 0 the product vanishes, so the coefficient of p == 0 is immaterial
-    relu = lattice.value(lattice.join("max", [lattice.argument(p), lattice.argument({})]))
-    outside = condition.get(ONE_TERM, 0)  # the condition's value where p < 0
-    inside = outside + condition[ring.atom_term(ring.find(("positive", forms.key(p))) or 0)]
-    result: Poly = {}
-    add_into(result, forms.product(factor, relu), inside - outside)
-    add_into(result, forms.product(factor, p), outside)
-    return result
+
+    def _orders(self, case: Signs, x: Poly, y: Poly, sign: int) -> bool:
+        """Whether the condition holds where sign * (x - y) is positive and fails where it is negative."""
+        forms = self.forms
+        difference = forms.argument(forms.add(x, y, -1))
+        if not difference:
+            return False
+        scaled = forms.scaled(difference)
+        same = scaled == case.p
+        if not same and {t: -c for t, c in scaled.items()} != case.p:
+            return False
+        return (case.above == _TRUE) == (same == (sign > 0))
+
+    def _set(self, value: Poly, chosen: Poly, sign: int) -> frozenset[Entry] | None:
+        """The set that ``chosen`` is a position in and ``value`` the maximum (minimum) of."""
+        formula = self.lattice.argument(self.forms.argument(value))
+        members = self.lattice.members(formula, "max" if sign > 0 else "min")
+        if members is None:
+            return None
+        if sign < 0:
+            members = frozenset(self.lattice.maxima.negative(m) for m in members)
+        known = self._known(chosen)
+        if known is not None:
+            return known if {m for m, _ in known} == members else None
+        return frozenset({(next(iter(members)), self.forms.key(chosen))}) if len(members) == 1 else None
+
+    def _known(self, chosen: Poly) -> frozenset[Entry] | None:
+        if len(chosen) != 1:
+            return None
+        ((term, coef),) = chosen.items()
+        powers = self.forms.ring.powers[term]
+        return self._positions.get(powers[0][0]) if coef == 1 and len(powers) == 1 and powers[0][1] == 1 else None
+
+    def _first_at_ties(self, tie: Poly, a: Poly, b: Poly, left: frozenset[Entry], right: frozenset[Entry]) -> bool:
+        """Whether the smaller position is taken at a tie: by comparing them, or since one set precedes the other."""
+        if tie in (_TRUE, {}):
+            first, second = (left, right) if tie else (right, left)
+            ends = [_constants(entries) for entries in (first, second)]
+            return ends[0] is not None and ends[1] is not None and max(ends[0]) <= min(ends[1])
+        less = positive(self.forms, self.forms.add(b, a, -1))
+        more = self.forms.add(_TRUE, positive(self.forms, self.forms.add(a, b, -1)), -1)
+        return tie in (less, more)
+
+    def _joined(self, entries: frozenset[Entry]) -> Poly:
+        """The position of the maximum over a set of pairs, the least one at ties."""
+        args = tuple(v for m, key in sorted(entries, key=str) for v in (self.lattice.maxima.value(m), dict(key)))
+        ends = _constants(entries)
+        integer = ends is not None and all(c == int(c) for c in ends)
+        low, high = (min(ends), max(ends)) if ends else (None, None)
+        sign = Sign.NONNEGATIVE if low is not None and low >= 0 else Sign.UNKNOWN
+        make = Atom(Kind.FUNCTION, sign, name="argmax", args=args, integer=integer, low=low, high=high)
+        atom = self.forms.ring.atom(("argmax", entries), make)
+        self._positions[atom] = entries
+        return {self.forms.ring.atom_term(atom): 1}
+
+
+def _constants(entries: frozenset[Entry]) -> list[Coef] | None:
+    """The positions of a set, if they are constants."""
+    if all(len(key) <= 1 and all(t == ONE_TERM for t, _ in key) for _, key in entries):
+        return [dict(key).get(ONE_TERM, 0) for _, key in entries]
+    return None
 
 
 def quotient(forms: Forms, poly: Poly, p: Poly) -> Poly | None:

@@ -16,11 +16,14 @@ from ptx_engine.decide.normal_integers import Integers
 from ptx_engine.decide.normal_lattice import Lattice
 from ptx_engine.decide.normal_order import Maxima, positive, zero
 from ptx_engine.decide.normal_ring import ONE_TERM, Coef, Kind, Poly, Sign, add_into
-from ptx_engine.decide.normal_select import select
+from ptx_engine.decide.normal_rounding import Rounding
+from ptx_engine.decide.normal_select import Compared, Selections
 from ptx_engine.decide.walk import CONSTANTS, INPUT, Template
 from ptx_engine.terms.arena import Arena
 from ptx_engine.terms.ops import TABLE, Op
 
+#: comparisons of one condition that are looked at
+_COMPARISONS = 8
 #: what a value needs to be defined: what, of which value
 Condition = tuple[str, Hashable]
 
@@ -78,7 +81,9 @@ class Evaluator:
         maxima = Maxima(self.forms)
         self.lattice = Lattice(self.forms, maxima)
         self.functions = Functions(self.forms, self.lattice)
-        self.integers = Integers(self.forms, self.functions)
+        self.rounding = Rounding(self.forms, self.lattice)
+        self.integers = Integers(self.forms, self.functions, self.rounding)
+        self.selections = Selections(self.forms, self.lattice)
         self.functions.note = self._note
         self.values: dict[int, Poly] = {}
         self.failed: dict[int, Undecided] = {}
@@ -276,6 +281,19 @@ class Evaluator:
             return both
         return self.forms.add(self.forms.add(p, q), both, -1)
 
+    def _compared(self, node: int) -> list[Compared]:
+        """The values that a condition compares, through its logic; of a few comparisons only."""
+        found: list[Compared] = []
+        stack = [node]
+        while stack and len(found) < _COMPARISONS:
+            current = stack.pop()
+            op, args = self.template.ops[current], self.template.args[current]
+            if op in (Op.LT, Op.LE, Op.EQ, Op.NE):
+                found.append((self.value(args[0]), self.value(args[1])))
+            elif op in (Op.AND, Op.OR, Op.NOT):
+                stack.extend(operands(self.template, current))
+        return found
+
     # --- everything else ------------------------------------------------------------------------
 
     def _apply(self, op: Op, node: int, args: tuple[int, ...]) -> Poly:
@@ -283,7 +301,7 @@ class Evaluator:
             return self._compare(op, *args) if op in (Op.LT, Op.LE, Op.EQ, Op.NE) else self._logic(op, args)
         if op is Op.ITE:
             condition = self.condition(args[0])
-            return select(self.forms, self.lattice, condition, self.value(args[1]), self.value(args[2]))
+            return self.selections.select(condition, self.value(args[1]), self.value(args[2]), self._compared(args[0]))
         values = [self.value(child) for child in args[: TABLE[op].arity]]
         if op is Op.OPAQUE:
             name = self.arena.opaque_names[args[2]]
@@ -311,11 +329,11 @@ class Evaluator:
             case Op.COS:
                 return functions.even("cos", p)
             case Op.FLOOR:
-                return functions.floor(p)
+                return self.rounding.floor(p)
             case Op.CEIL:
-                return functions.ceil(p)
+                return self.rounding.ceil(p)
             case Op.TRUNC | Op.ROUND_EVEN:
-                return functions.rounded(op.name.lower(), p)
+                return self.rounding.rounded(op.name.lower(), p)
             case Op.WRAP:
                 return self.integers.wrap(p, args[1])
             case Op.FIELD:

@@ -7,8 +7,18 @@ from collections.abc import Callable
 from normal_terms import Builder, Ids
 
 Case = Callable[[Builder], tuple[Ids, Ids]]
-EQUAL: dict[str, Case] = {}
-WRONG: dict[str, Case] = {}
+
+
+class _Register(dict[str, Case]):
+    """Cases by name; a second one of a name would hide the first."""
+
+    def __setitem__(self, name: str, case: Case) -> None:
+        assert name not in self, f"two cases are named {name}"
+        super().__setitem__(name, case)
+
+
+EQUAL: dict[str, Case] = _Register()
+WRONG: dict[str, Case] = _Register()
 
 
 def equal(case: Case) -> Case:
