@@ -100,11 +100,10 @@ class Walker:
             nodes, ids = nodes[inner], ids[inner]
             if not len(nodes):
                 return
-        kind = self._op[ids]  # (a negative id reads a wrong row here, mended below)
+        plain = int(ids.min()) >= 0
+        kind = self._op[ids] if plain else np.where(ids < 0, INPUT, self._op[np.maximum(ids, 0)])
         same = (kind == kind[:, :1]).all(axis=1)
-        if not same.all() or int(ids.min()) < 0:
-            kind = np.where(ids < 0, INPUT, kind)
-            same = (kind == kind[:, :1]).all(axis=1)
+        if not same.all():
             for i in np.flatnonzero(~same).tolist():
                 self._differ(part, kind[i])
             nodes, ids, kind = nodes[same], ids[same], kind[same]

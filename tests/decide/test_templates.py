@@ -219,3 +219,16 @@ def test_results_cover_all_positions_in_order() -> None:
     results = prove(b, reference, candidate)
     outcome = {int(m): r.outcome for r in results for m in r.members}
     assert [outcome[i] is Outcome.EQUAL for i in range(5)] == [True, False, True, True, False]
+
+
+def test_inputs_far_beyond_the_number_of_terms_beside_terms() -> None:
+    arena = Arena()
+    x = arena.add_input("x", 1 << 22, "f32")
+    last = np.arange((1 << 22) - 4, 1 << 22)
+    products = arena.mul(x.ids(last[:2]), x.ids(last[2:]))
+    mixed = np.array([products[0], x.ids(last[:1])[0], products[1], x.ids(last[1:2])[0]], np.int32)
+    left, right = arena.add(mixed, x.ids(np.arange(4))), arena.add(x.ids(np.arange(4)), mixed)
+    assert [(r.outcome, sorted(r.members.tolist())) for r in _decide(arena, left, right)] == [
+        (Outcome.EQUAL, [0, 2]),
+        (Outcome.EQUAL, [1, 3]),
+    ]

@@ -4,6 +4,9 @@
 // The repaired twins order the last steps with __syncwarp, or exchange by shuffles.
 // MUTANT=1 loses the barrier of the loop (or the last __syncwarp), MUTANT=2 leaves out the last step of the tree.
 
+#ifndef ELEMENTS
+#define ELEMENTS 128
+#endif
 #ifndef THREADS
 #define THREADS 128
 #endif
@@ -26,7 +29,7 @@
 
 extern "C" __global__ void reduce_serial(const float *x, float *out) {
     float sum = 0.0f;
-    for (int i = 0; i < THREADS; ++i) sum += x[i];
+    for (int i = 0; i < ELEMENTS; ++i) sum += x[i];
     out[0] = sum;
 }
 
