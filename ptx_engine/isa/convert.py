@@ -71,7 +71,8 @@ def float_to_integral(d: Decode) -> Step:
 
 
 @instruction("cvt", "!rnd=rn|rz [relu] [satfinite] to=f16x2|bf16x2 type=f32", "!rnd=rn|rz satfinite relu to=f16x2|bf16x2 type=f32",
-             "!rnd=rn satfinite [relu] to=e4m3x2|e5m2x2 type=f32", "!rnd=rn relu satfinite to=e4m3x2|e5m2x2 type=f32", source=_S)  # fmt: skip
+             "!rnd=rn satfinite [relu] to=e4m3x2|e5m2x2 type=f32", "!rnd=rn relu satfinite to=e4m3x2|e5m2x2 type=f32",
+             source=_S)  # fmt: skip
 def pack_two(d: Decode) -> Step:
     """cvt.f16x2.f32 d, a, b: a goes to the high half, b to the low half."""
     d.expect(3)

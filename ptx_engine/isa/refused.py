@@ -22,7 +22,7 @@ _REASONS: dict[str, str] = {
     "st.async": "asynchronous stores of sm_90 and later are not modelled yet",
     "red.async": "asynchronous reductions of sm_90 and later are not modelled yet",
     "fence.proxy": "proxies of sm_90 and later are not modelled yet",
-    **dict.fromkeys((f"{op}.shared::cluster" for op in "ld st atom red cvta cp".split()), "shared memory of a cluster's CTAs is not modelled"),
+    **{f"{op}.shared::cluster": "shared memory of a cluster's CTAs is not modelled" for op in ("ld", "st", "atom", "red", "cvta", "cp")},
     "barrier.cluster": "barriers of a cluster's CTAs are not modelled",
     "fence.acquire": "one-way fences are not modelled",
     "fence.release": "one-way fences are not modelled",

@@ -124,4 +124,4 @@ def agrees(form: Legal, pair: tuple[np.ndarray, np.ndarray], tolerance: float) -
         size = 1 << 8 * bits.dtype.itemsize
         return all(int(t) % size == int(b) % size for t, b in zip(terms, bits))
     pairs = [(float(t), float(b)) for t, b in zip(terms, bits)]
-    return all(t != t and b != b or abs(t - b) <= tolerance * max(1.0, abs(b)) for t, b in pairs)
+    return all((t != t and b != b) or abs(t - b) <= tolerance * max(1.0, abs(b)) for t, b in pairs)

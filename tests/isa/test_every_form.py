@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import pytest
-from form_kernels import Signature, grouped, run_forms, signature, table
+from form_kernels import Signature, grouped, run_forms, table
 from form_model import INTEGER_MODELS, Close, convert_result, float_result, format_of, is_nan, select_result
-from form_table import CONVERT, EXTENDED, FLOAT, INTEGER, PREDICATES, SELECT, WIDTHS, Legal, forms
-from integer_model import signed
+from form_table import CONVERT, FLOAT, INTEGER, SELECT, Legal, forms
 
 Model = Callable[[Legal, Sequence[int]], "list[int | Close | None]"]
 

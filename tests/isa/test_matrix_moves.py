@@ -127,8 +127,6 @@ def byte_kernel(num: int, generic: bool = False) -> str:
     """Lane l gives the address of row l of the tile (16 bytes a row)."""
     where = ["cvta.shared.u64 %d5, %d5;"] if generic else []
     count = 2 * num
-    if older:  # the number of matrices before their shape, as CUTLASS writes it
-        op = f"ldmatrix.sync.aligned.x{num}{'.trans' if trans else ''}.m8n8{'' if generic else '.shared'}.b16"
     return HEAD + _BODY + "\n".join([
         "ld.param.u64 %d0, [in]; ld.param.u64 %d1, [out]; mul.wide.u32 %d2, %lane, 16; add.s64 %d3, %d0, %d2;",
         "ld.global.v4.b32 {%r1, %r2, %r3, %r4}, [%d3]; shl.b32 %r0, %lane, 4; add.u32 %r0, %r0, %sm; st.shared.v4.b32 [%r0], {%r1, %r2, %r3, %r4};",
