@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from one_instruction import run_one
 
-from ptx_engine.errors import PtxError, UnsupportedError
+from ptx_engine.errors import PtxError
 
 INTS = [f"{k}{b}" for k in "us" for b in (8, 16, 32, 64)]
 UINT = {8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64}
@@ -271,7 +271,7 @@ def test_cvt_pack(rows: list[tuple[int, int, int]]) -> None:
 
 
 REFUSED = [
-    "cvt.rs.f16x2.f32 d0, a0, a1, a1;", "cvt.rn.satfinite.e2m1x2.f32 d0, a0, a1;", "cvt.rn.sat.bf16.f32 d0, a0;",
+    "cvt.rs.e4m3x4.f32 d0, {a0, a1, a0, a1}, a1;", "cvt.rn.satfinite.e2m1x2.f32 d0, a0, a1;", "cvt.rn.sat.bf16.f32 d0, a0;",
         "cvt.rn.e4m3x2.f32 d0, a0, a1;",
     "cvt.rni.f32.f64 d0, a0;", "cvt.rna.f16.f32 d0, a0;", "cvt.s32.f32 d0, a0;", "cvt.rz.satfinite.ue8m0x2.f32 d0, a0, a1;",
         "cvt.f32.s32 d0, a0;",
@@ -286,10 +286,19 @@ def test_refused_forms(text: str) -> None:
     assert "cvt" in caught.value.message
 
 
-def test_stochastic_rounding_says_why() -> None:
-    x = np.zeros(1, np.uint32)
-    with pytest.raises(UnsupportedError, match="random bits"):
-        run_one("cvt.rs.f16x2.f32 d0, a0, a0, a0;", [x], np.uint32)
+@pytest.mark.parametrize(("kind", "cut"), [("f16x2", 13), ("bf16x2", 16)])
+def test_stochastic_rounding_counts_random_bits(kind: str, cut: int) -> None:
+    """Of the 2^cut values of the random bits, as many round 1 + f / 2^cut up as its fraction f says; none is cutting off, all ones is up."""
+    rng = np.random.default_rng(2)
+    fractions = rng.integers(0, 1 << cut, 5).tolist() + [0, 1, (1 << cut) - 1]
+    one = 0x3C00 if kind == "f16x2" else 0x3F80
+    for f in fractions:
+        at = sorted({0, 1, (1 << cut) - 1, max((1 << cut) - f - 1, 0), min((1 << cut) - f, (1 << cut) - 1)})
+        random = np.array(at, np.uint32)
+        word = np.full(len(at), 0x3F800000 | f, np.uint32)
+        got = run_one(f"cvt.rs.{kind}.f32 d0, a0, a0, a1;", [word, random], np.uint32)
+        assert [x & 0xFFFF for x in got.tolist()] == [one + (f + r >> cut) for r in at]  # the lower random bits belong to the last operand
+        assert [x >> 16 for x in got.tolist()] == [one] * len(at)
 
 
 def test_the_model_knows_all_modes() -> None:
