@@ -12,6 +12,7 @@ from ptx_engine.isa import (
     integer,
     masks,
     matrix_moves,
+    mbarrier,
     memory,
     mma_integer,
     move,
@@ -27,5 +28,5 @@ from ptx_engine.isa.registry import FORMS, REFUSED
 
 __all__ = [
     "FORMS", "REFUSED", "atomic", "bitfield", "calls", "carry", "compare", "convert", "floating", "hints", "integer", "masks",
-    "matrix_moves", "memory", "mma_integer", "move", "packed", "refused", "shuffle", "sparse", "tensor_core", "vote", "wmma",
+    "matrix_moves", "mbarrier", "memory", "mma_integer", "move", "packed", "refused", "shuffle", "sparse", "tensor_core", "vote", "wmma",
 ]  # fmt: skip

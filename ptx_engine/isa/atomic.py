@@ -162,8 +162,9 @@ _VECTORS = [
 
 
 def _anywhere(*rest: str) -> list[str]:
-    """Forms with semantics, scope and space in every order before the rest."""
-    return [f"{place} {pattern}" for pattern in rest for place in PLACES]
+    """Forms with semantics, scope and space in every order before the rest; CUDA's C++ library has them behind the operation."""
+    before = [f"{place} {pattern}" for pattern in rest for place in PLACES]
+    return before + [f"{op} {SEM} {SCOPE} {SPACE} {tail}" for op, tail in (pattern.split(" ", 1) for pattern in rest)]
 
 
 @instruction("atom", *_anywhere(f"op=and|or|xor|exch|add|inc|dec|min|max {HINT} type=b32|b64|u32|u64|s32|s64",

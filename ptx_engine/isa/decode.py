@@ -21,6 +21,7 @@ from ptx_engine.terms import Arena
 
 if TYPE_CHECKING:
     from ptx_engine.isa.atomic import AtomicOp
+    from ptx_engine.isa.mbarrier import MbarrierOps
 
 Step = Callable[[Group], None]
 Address = Callable[[list[Value]], "int | np.ndarray"]
@@ -82,7 +83,10 @@ class MemoryOps(Protocol):
 
 
 class OrderEvents(Protocol):
-    """What specs tell the order checker; implemented by ``order.OrderChecker`` and by a null object."""
+    """What specs tell the order checker; implemented by ``order.OrderChecker`` and by a null object. ``exchanging``: whether it wants to
+    hear of exchanges of values."""
+
+    exchanging: bool
 
     def commit_group(self, instruction: int, threads: np.ndarray) -> None: ...
 
@@ -91,6 +95,8 @@ class OrderEvents(Protocol):
     def wait_all(self, instruction: int, threads: np.ndarray) -> None: ...
 
     def warp_barrier(self, instruction: int, threads: np.ndarray) -> None: ...
+
+    def exchange(self, instruction: int, threads: np.ndarray, groups: np.ndarray) -> None: ...
 
     def fence(self, instruction: int, threads: np.ndarray, scope: str) -> None: ...
 
@@ -106,6 +112,9 @@ class Environment(Protocol):
 
     @property
     def order(self) -> OrderEvents: ...
+
+    @property
+    def mbarriers(self) -> "MbarrierOps": ...
 
     def register(self, name: str) -> int: ...
 

@@ -7,7 +7,7 @@ from ptx_engine.isa.registry import refuse
 _VIDEO = "vadd vsub vabsdiff vmin vmax vshl vshr vmad vset"
 _VIDEO += " vadd2 vsub2 vavrg2 vabsdiff2 vmin2 vmax2 vset2 vadd4 vsub4 vavrg4 vabsdiff4 vmin4 vmax4 vset4"
 _TEXTURE = "tex tld4 txq istypep suld sust sured suq"
-_HOPPER = "mbarrier wgmma tensormap mapa getctarank multimem clusterlaunchcontrol"
+_HOPPER = "wgmma tensormap mapa getctarank multimem clusterlaunchcontrol"
 _REASONS: dict[str, str] = {
     **dict.fromkeys(_VIDEO.split(), "video instructions are not modelled"),
     **dict.fromkeys(_TEXTURE.split(), "texture and surface memory is not modelled"),

@@ -39,6 +39,8 @@ def check_membership(env: Environment, g: Group, mask: Value, pc: int, what: str
     if isinstance(mask, Sym) or mask is None:
         raise NotStructuredError(f"{what}: symbolic member mask", feature=what)
     if isinstance(mask, int) and mask == 0xFFFFFFFF and g.whole_warps:
+        if env.order.exchanging and not joint:
+            env.order.exchange(pc, g.threads, g.lane_and_warp()[1])
         return None
     lane, warp = g.lane_and_warp()
     members = np.broadcast_to(np.asarray(mask, np.uint32), lane.shape)
@@ -48,6 +50,8 @@ def check_membership(env: Environment, g: Group, mask: Value, pc: int, what: str
     outside = members & lane_bits(lane) == 0
     if outside.any():
         env.finding("barrier misuse", f"{what}: an executing lane is not in the member mask", g, np.flatnonzero(outside), pc)
+    if env.order.exchanging and not joint:
+        env.order.exchange(pc, g.threads, warp.astype(np.int64) << 32 | members)
     return members
 
 

@@ -11,6 +11,8 @@ from ptx_engine.findings import Finding
 from ptx_engine.isa.warp import lane_names
 from ptx_engine.launch import Launch
 from ptx_engine.machine.barriers import Barriers, Waiting
+from ptx_engine.machine.mbarriers import Mbarriers, Objects
+from ptx_engine.machine.polling import Pollers
 from ptx_engine.machine.warp_syncs import Standing, WarpSyncs
 from ptx_engine.order.deadlock import Blocked, deadlock_finding
 
@@ -89,3 +91,38 @@ def _missing_lanes(s: Standing, syncs: WarpSyncs) -> Callable[[int], str]:
         return f"{lane_names(missing)} of the warp, named by the mask, never {'come to a' if s.joint else 'execute this'} {s.what}"
 
     return text
+
+
+def stuck_in_loops(pollers: Pollers, mbarriers: Mbarriers) -> Iterator[Stuck]:
+    """Who waits in a loop, for an mbarrier or for another value in memory."""
+    for p in pollers.waiting:
+        awaited = mbarriers.awaited(p.group.threads) if p.on_mbarrier else []
+        for objects, threads in awaited:
+            for phase in np.unique(objects.phase[threads // mbarriers.block_threads]).tolist():
+                some = threads[objects.phase[threads // mbarriers.block_threads] == phase]
+                at = f"the mbarrier at shared+0x{objects.address:x}, phase {phase}"
+                yield Stuck(some, p.pc, at, _missing_arrivals(objects, mbarriers.block_threads))
+        if not awaited:
+            yield Stuck(p.group.threads, p.pc, "a loop that polls memory", lambda _: "a value that no thread stores")
+
+
+def _missing_arrivals(objects: Objects, block_threads: int) -> Callable[[int], str]:
+    def text(slot: int) -> str:
+        pending, expected, left = (int(c[slot]) for c in (objects.pending, objects.expected, objects.transactions))
+        missing = f"{pending} of {expected} arrivals never come" if pending else ""
+        if left:
+            missing += f"{' and ' * bool(missing)}{left} bytes of transactions are never completed"
+        own = objects.arrived[slot * block_threads : (slot + 1) * block_threads]
+        absent = np.flatnonzero(own != objects.phase[slot])
+        if pending and 0 < len(absent) < block_threads:
+            missing += f"; {thread_names(absent)} of the CTA {'has' if len(absent) == 1 else 'have'} not arrived in this phase"
+        return missing
+
+    return text
+
+
+def thread_names(tids: np.ndarray) -> str:
+    """ "thread 3", "threads 0-15, 20" of sorted thread numbers; at most four runs of them."""
+    runs = np.split(tids, np.flatnonzero(np.diff(tids) > 1) + 1)
+    words = [f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs[:4]]
+    return f"thread{'s' * (len(tids) != 1)} {', '.join(words)}{', ...' * (len(runs) > 4)}"

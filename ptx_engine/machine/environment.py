@@ -14,6 +14,7 @@ from ptx_engine.isa.group import WARP, Group
 from ptx_engine.isa.values import FLOATS, Sym, Value, dtype_fmt, int_fmt
 from ptx_engine.launch import DTYPES, BoundLaunch, NullArg, ScalarArg, check_shared_bytes
 from ptx_engine.machine.findings_log import FindingLog
+from ptx_engine.machine.mbarriers import Mbarriers
 from ptx_engine.machine.memory import Memory
 from ptx_engine.machine.order_port import OrderPort, SpecEvents
 from ptx_engine.machine.warp_syncs import WarpSyncs
@@ -43,6 +44,7 @@ class MachineEnvironment:
         self._immediates: dict[tuple[type, int], int] = {}
         self.specials: dict[str, int] = {}
         self.warp_syncs = WarpSyncs(0, bound.launch.threads)
+        self.mbarriers = Mbarriers(0, memory, lambda wait: True)
         #: told which lanes read from which in a shuffle: (instruction, source lanes, lanes)
         self.exchanged: Callable[[int, np.ndarray, np.ndarray], None] = lambda instruction, source, lane: None
         self.read_slots: set[int] = set()

@@ -23,13 +23,14 @@ from ptx_engine.isa.warp import LanesMissing
 from ptx_engine.launch import BoundLaunch, Footprint, Role
 from ptx_engine.machine.barriers import Barriers, Completed, Waiting, reduce
 from ptx_engine.machine.data_flow import DataFlow
-from ptx_engine.machine.deadlocks import Deadlocks, Stuck, stuck_at_barriers, stuck_at_warp_syncs
+from ptx_engine.machine.deadlocks import Deadlocks, stuck_at_barriers, stuck_at_warp_syncs, stuck_in_loops
 from ptx_engine.machine.environment import MachineEnvironment, local_layout, shared_layout
 from ptx_engine.machine.findings_log import FindingLog
 from ptx_engine.machine.loops import turn
+from ptx_engine.machine.mbarriers import Mbarriers
 from ptx_engine.machine.memory import Memory
 from ptx_engine.machine.order_port import NoOrder, OrderPort
-from ptx_engine.machine.polling import Poll, Pollers, Polling
+from ptx_engine.machine.polling import Poll, Pollers
 from ptx_engine.machine.predication import concrete_predicate
 from ptx_engine.machine.preparation import calls_inlined, check_block, choose_entry, granule_of, linear_ctas, make_origins
 from ptx_engine.machine.program import BarrierOp, Block, Program, PtxOrigin, Terminator, located
@@ -127,6 +128,8 @@ class Machine:
         self.program = Program(self.env, flat, self.origins, self.env.widths)
         self.data_flow = DataFlow(flat.instructions, self.program.uses, self.env.register)
         self.env.exchanged = self.data_flow.exchanged
+        self.log.harmless = self.program.analysis.harmless
+        self.env.order.exchanging = self.program.analysis.has_mbarriers
         self.executed = 0
         self.deadline = time.perf_counter() + budget.seconds
         self.deadlocks = Deadlocks(launch)
@@ -171,6 +174,8 @@ class Machine:
         self.warp_syncs = self.env.warp_syncs = WarpSyncs(len(ctas), self.block_threads)
         self.schedule = self.new_schedule()
         self.polling = Pollers()
+        if self.program.analysis.has_mbarriers:
+            self.memory.objects = self.env.mbarriers = Mbarriers(len(ctas), self.memory, self.program.analysis.certain)
         self._turn = 0
         self._start(self.env.new_group(ctas))
         while True:
@@ -315,7 +320,7 @@ class Machine:
         if end.kind == "branch" and end.poll is Poll.NO:
             self._push(g, end.targets[0])
         elif end.kind == "branch":
-            self.polling.waiting.append(Polling(g, end.pc, end.targets[0], end.poll is Poll.STRICT, self.memory.writes))
+            self.polling.add(g, end, self.memory.writes)
         elif end.kind == "exit":
             self._exit(g)
         elif end.kind == "trap":
@@ -427,12 +432,9 @@ class Machine:
         if parted is not None:
             error = UnsupportedError(f"lanes of a warp meet at different {parted.what} instructions", feature=f"parted {parted.what}")
             raise located(error, self.program.flat.instructions[parted.pc], self.origins[parted.pc])
-        if self.polling.waiting and len(self.log.ctas) < self.bound.launch.cta_count:
+        if any(not p.on_mbarrier for p in self.polling.waiting) and len(self.log.ctas) < self.bound.launch.cta_count:
             raise BudgetError("a loop waits for a store of a CTA that does not run together with it", hint="launch fewer CTAs")
-        polls = [
-            Stuck(p.group.threads, p.pc, "a loop that polls memory", lambda _: "a value that no thread stores")
-            for p in self.polling.waiting
-        ]
+        polls = stuck_in_loops(self.polling, self.env.mbarriers)
         self.deadlocks.add(self.log.ctas, [*stuck_at_barriers(self.barriers), *stuck_at_warp_syncs(self.warp_syncs), *polls])
 
     # --- the end --------------------------------------------------------------------------------

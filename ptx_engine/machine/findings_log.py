@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -36,6 +37,8 @@ class FindingLog:
         self.ctas: np.ndarray = np.zeros(0, np.int64)  # linear CTA numbers of the current batch
         #: why equal footprints of this run prove nothing about other schedules, with the instruction
         self.dependent: dict[str, int] = {}
+        #: whether nothing that is computed depends on what an instruction returns
+        self.harmless: Callable[[int], bool] = lambda instruction: False
         #: shown with the findings that follow
         self.turn: Turn = ()
         self._entries: dict[tuple[str, int, str], _Entry] = {}
@@ -66,7 +69,8 @@ class FindingLog:
 
     def schedule_dependent(self, reason: str, instruction: int) -> None:
         """Note that what was computed may differ in another schedule that is free of races."""
-        self.dependent.setdefault(reason, instruction)
+        if reason not in self.dependent and not self.harmless(instruction):
+            self.dependent[reason] = instruction
 
     def findings(self) -> list[Finding]:
         """All groups, in order of instruction."""

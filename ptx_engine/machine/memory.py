@@ -114,6 +114,10 @@ class Memory(MemoryChecks):
             raise UnsupportedError("a generic access whose lanes go to different state spaces", feature="mixed generic access")
         return "global", address
 
+    def generic(self, address: "int | np.ndarray") -> tuple[str, "int | np.ndarray"]:
+        """State space and in-space address of the generic address of an mbarrier."""
+        return self._generic(_concrete(address, "mbarrier operation"))
+
     def _load_params(self, address: "int | np.ndarray", widths: tuple[int, ...]) -> list[Value]:
         if not isinstance(address, int):
             raise NotStructuredError("a parameter is indexed by a thread-dependent address", feature="ld.param indexed")
@@ -148,6 +152,8 @@ class Memory(MemoryChecks):
         if good is not None:
             return self._partial_load(g, space, address, widths, instruction, good)
         if space == "shared":
+            if self.objects is not None:
+                self.objects.accessed(g, address, nbytes, instruction, "load")
             self._order_access(False, Space.SHARED, g, address, nbytes, instruction, None)
         columns = cells.read(cells.index(slots, address), nbytes // self.formats.granule)
         if len(columns) == 1:
@@ -202,6 +208,8 @@ class Memory(MemoryChecks):
             return
         data = to_cells(self.arena, self.formats, values, widths)
         if space == "shared":
+            if self.objects is not None:
+                self.objects.accessed(g, address, nbytes, instruction, "store")
             seen = stored_values([(ids, tag == self.formats.bits) for ids, tag in data], g.n)
             self._order_access(True, Space.SHARED, g, address, nbytes, instruction, seen)
         index = cells.index(slots, address)
@@ -351,6 +359,8 @@ class Memory(MemoryChecks):
             bad = np.ones(g.n, bool)
             bad[good] = False
             address[bad] = 0
+        if self.objects is not None:
+            self.objects.accessed(g, address, 16, instruction, "ldmatrix")
         self._order_access(False, Space.SHARED, g, address, 16, instruction, None)
         index = self.shared.index(g.slots, address)
         assert isinstance(index, np.ndarray)
@@ -390,6 +400,8 @@ class Memory(MemoryChecks):
             if good.size:
                 self._copy(g.subset(good, ()), shared[good], source if isinstance(source, int) else source[good], size, left, instruction)
             return
+        if self.objects is not None:
+            self.objects.accessed(g, shared, size, instruction, "cp.async write")
         cells = self._copied_cells(g, source, size, left, instruction)
         start = perf_counter()
         reads = None if left else np.zeros(g.n, bool)

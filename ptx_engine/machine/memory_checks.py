@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from time import perf_counter
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,6 +21,9 @@ from ptx_engine.machine.variable_memory import VariableMemory
 from ptx_engine.machine.variables import VariableBuffer
 from ptx_engine.order.records import AtomicKind, MemoryOrder, Observation, Scope, Space
 from ptx_engine.terms import Arena
+
+if TYPE_CHECKING:
+    from ptx_engine.machine.mbarriers import Mbarriers
 
 
 class MemoryChecks:
@@ -54,11 +58,22 @@ class MemoryChecks:
         #: instructions that load what a polling loop waits for: the value that ends the loop is the same in every schedule
         self.polled: set[int] = set()
         self._tracked = [not t.read_only for t in self.tensors]
+        #: the mbarriers of the batch, where the kernel has any
+        self.objects: Mbarriers | None = None
 
     def begin_batch(self, slots: int) -> None:
         """Fresh shared and local memory for a batch of CTAs."""
         self.shared = Cells(self.formats, slots, self.shared_bytes)
         self.local = Cells(self.formats, slots * self.block_threads, self.local_bytes)
+
+    def check_shared(self, g: Group, address: np.ndarray, nbytes: int, instruction: int, role: str) -> np.ndarray | None:
+        """Bounds and alignment of an access to shared memory: None if all lanes are good, else the good positions."""
+        return self._check_window(g, "shared", address, nbytes, self.shared_bytes, instruction, role)
+
+    def forget_shared(self, slots: np.ndarray, address: int, nbytes: int) -> None:
+        """Bytes of shared memory that hold nothing that can be read."""
+        index = self.shared.index(slots, np.full(len(slots), address, np.int64))
+        self.shared.write(index, [(0, UNINITIALISED)] * (nbytes // self.formats.granule))
 
     def _order_access(
         self, write: bool, space: Space, g: Group, address: "int | np.ndarray", nbytes: int, instruction: int, values: np.ndarray | None

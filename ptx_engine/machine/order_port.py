@@ -8,7 +8,8 @@ import numpy as np
 
 from ptx_engine.findings import Finding
 from ptx_engine.order.copies import WAIT_ALL
-from ptx_engine.order.records import AtomicKind, MemoryOrder, Observation, Scope, Space
+from ptx_engine.order.phases import Memory as PhaseMemory
+from ptx_engine.order.records import AtomicKind, MemoryOrder, Observation, Scope, Space, Touch
 from ptx_engine.order.turns import Turn
 
 
@@ -54,6 +55,20 @@ class OrderPort(Protocol):
     def fence(self, instruction: int, threads: np.ndarray, scope: Scope) -> None: ...
 
     def exit(self, threads: np.ndarray) -> None: ...
+
+    def mbarrier_touch(self, instruction: int, threads: np.ndarray, addresses: np.ndarray, touch: Touch) -> None: ...
+
+    def mbarrier_arrive(self, instruction: int, threads: np.ndarray, key: int, memory: PhaseMemory = PhaseMemory.ORDERED) -> None: ...
+
+    def mbarrier_copies_arrive(self, instruction: int, threads: np.ndarray, key: int) -> None: ...
+
+    def mbarrier_wait(self, instruction: int, threads: np.ndarray, key: int, memory: PhaseMemory = PhaseMemory.ORDERED) -> None: ...
+
+    def mbarrier_complete(self, slots: np.ndarray, key: int) -> None: ...
+
+    def mbarrier_renew(self, slots: np.ndarray, key: int) -> None: ...
+
+    def exchange(self, instruction: int, threads: np.ndarray, groups: np.ndarray) -> None: ...
 
     def end_batch(self) -> None: ...
 
@@ -103,6 +118,20 @@ class NoOrder:
 
     def exit(self, threads: np.ndarray) -> None: ...
 
+    def mbarrier_touch(self, instruction: int, threads: np.ndarray, addresses: np.ndarray, touch: Touch) -> None: ...
+
+    def mbarrier_arrive(self, instruction: int, threads: np.ndarray, key: int, memory: PhaseMemory = PhaseMemory.ORDERED) -> None: ...
+
+    def mbarrier_copies_arrive(self, instruction: int, threads: np.ndarray, key: int) -> None: ...
+
+    def mbarrier_wait(self, instruction: int, threads: np.ndarray, key: int, memory: PhaseMemory = PhaseMemory.ORDERED) -> None: ...
+
+    def mbarrier_complete(self, slots: np.ndarray, key: int) -> None: ...
+
+    def mbarrier_renew(self, slots: np.ndarray, key: int) -> None: ...
+
+    def exchange(self, instruction: int, threads: np.ndarray, groups: np.ndarray) -> None: ...
+
     def end_batch(self) -> None: ...
 
     def finish(self) -> list[Finding]:
@@ -114,9 +143,11 @@ class SpecEvents:
 
     def __init__(self, order: OrderPort) -> None:
         self.order = order
+        self.exchanging = False
         self.commit_group = order.commit_group
         self.wait_group = order.wait_group
         self.warp_barrier = order.warp_barrier
+        self.exchange = order.exchange
 
     def wait_all(self, instruction: int, threads: np.ndarray) -> None:
         """``cp.async.wait_all``: copies that were never committed too."""

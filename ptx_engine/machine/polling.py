@@ -1,7 +1,8 @@
 """Loops that wait for memory: which backward branches poll, and on which values control depends.
 
-A loop polls if it loads by a strong load or an atomic and has no other effect. If no register is carried from one turn to the next, a
-turn that sees the same memory does the same: such a loop looks again only after a store (STRICT); else it lets others run first (LOOSE).
+A loop polls if it loads by a strong load or an atomic, or tests an mbarrier, and has no other effect. If no register is carried from one
+turn to the next, a turn that sees the same memory does the same: such a loop looks again only after a store (STRICT). Else it lets others
+run first (LOOSE), and is as good as strict once it carries the same values again; unless a clock may end it (TIMED).
 """
 
 from __future__ import annotations
@@ -10,11 +11,15 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from ptx_engine.isa.values import Sym, Value
+from ptx_engine.machine.influence import is_wait
 from ptx_engine.syntax.ast import Instruction, Reg, Vec
 
 if TYPE_CHECKING:
     from ptx_engine.isa.group import Group
-    from ptx_engine.machine.program import Block, Program
+    from ptx_engine.machine.program import Block, Program, Terminator
 
 
 class Poll(Enum):
@@ -23,6 +28,7 @@ class Poll(Enum):
     NO = "no"
     STRICT = "strict"
     LOOSE = "loose"
+    TIMED = "timed"
 
 
 @dataclass(eq=False)
@@ -34,6 +40,7 @@ class Polling:
     target: int
     strict: bool
     writes: int
+    on_mbarrier: bool
 
 
 class Pollers:
@@ -42,6 +49,18 @@ class Pollers:
     def __init__(self) -> None:
         self.waiting: list[Polling] = []
         self._looked_at = -1
+        #: what groups carried at the end of their last turn, by the branch and their threads (which are kept, so that ids stay)
+        self._carried: dict[tuple[int, int], tuple[np.ndarray, int, list[Value]]] = {}
+
+    def add(self, group: Group, end: Terminator, writes: int) -> None:
+        """A group has come to the end of a turn."""
+        strict = end.poll is Poll.STRICT
+        if end.poll is Poll.LOOSE:
+            carried = [group.R[r] for r in end.carried]
+            known = self._carried.get((end.pc, id(group.threads)))
+            strict = known is not None and known[1] == writes and all(map(same_value, known[2], carried))
+            self._carried[end.pc, id(group.threads)] = (group.threads, writes, carried)
+        self.waiting.append(Polling(group, end.pc, end.targets[0], strict, writes, end.waits))
 
     def ready(self, writes: int) -> list[Polling]:
         """Those that may look again, taken out: something was stored since they did, or all of them once more after the last store
@@ -53,14 +72,22 @@ class Pollers:
         return found
 
 
+def same_value(a: Value, b: Value) -> bool:
+    """Whether two register values are the same for every thread."""
+    if isinstance(a, Sym) or isinstance(b, Sym) or a is None or b is None:
+        return a is b
+    return a is b or bool(np.array_equal(np.asarray(a), np.asarray(b)))
+
+
 _STRONG = frozenset(("volatile", "relaxed", "acquire", "mmio"))
 #: instructions with an effect beyond registers
-_EFFECTS = frozenset(["st", "red", "cp", "bar", "barrier", "stmatrix", "ret", "exit", "trap", "brx", "wmma", "bulk"])
+_EFFECTS = frozenset(["st", "red", "cp", "bar", "barrier", "stmatrix", "ret", "exit", "trap", "brx", "wmma", "bulk", "mbarrier"])
 
 
 def is_strong_load(instruction: Instruction) -> bool:
-    """A load that may see another thread's store without a barrier."""
-    return instruction.opcode == "atom" or (instruction.opcode == "ld" and not _STRONG.isdisjoint(instruction.modifiers[:1]))
+    """A load that may see another thread's store without a barrier, or a test of an mbarrier."""
+    strong = instruction.opcode == "ld" and not _STRONG.isdisjoint(instruction.modifiers[:1])
+    return strong or instruction.opcode == "atom" or is_wait(instruction)
 
 
 @dataclass
@@ -107,27 +134,30 @@ def mark_polling(program: Program) -> set[int]:
 
 
 def _mark(program: Program, last: Block) -> set[int]:
-    head = last.end.targets[0]
-    region = [b for start, b in program.blocks.items() if head <= start <= last.start]
-    instructions = list(enumerate(program.flat.instructions))[head : last.end.pc + 1]
+    loop = program.analysis.loop_of(last.start, last.end.targets[0])
+    if loop is None:
+        return set()
+    region = [program.blocks[start] for start in sorted(loop.blocks)]
+    instructions = [(pc, program.flat.instructions[pc]) for b in region for pc in range(b.start, b.start + b.size)]
     loads = {pc for pc, i in instructions if is_strong_load(i)}
     if not loads or any(_has_effect(i) for _, i in instructions):
         return set()
     defined = set().union(*(b.defines | b.guarded for b in region))
-    carried = not defined.isdisjoint(program.blocks[head].live)
-    last.end.poll = Poll.LOOSE if carried else Poll.STRICT
-    if carried:
+    last.end.carried = tuple(sorted(defined & set(program.blocks[loop.header].live)))
+    last.end.waits = program.analysis.waits(loop)
+    last.end.poll = Poll.TIMED if program.analysis.timed(loop) else Poll.LOOSE if last.end.carried else Poll.STRICT
+    if last.end.poll is not Poll.STRICT:
         return set()
     after: set[int] = set()
     for b in region:
         for target in b.end.targets:
-            if not head <= target <= last.start and target in program.blocks:
+            if target not in loop.blocks and target in program.blocks:
                 after.update(program.blocks[target].live)
     return {pc for pc in loads if program.flat.instructions[pc].opcode == "ld" and after.isdisjoint(_targets(program, pc))}
 
 
 def _has_effect(instruction: Instruction) -> bool:
-    return instruction.opcode in _EFFECTS and instruction.modifiers[:1] != ("warp",)
+    return instruction.opcode in _EFFECTS and instruction.modifiers[:1] != ("warp",) and not is_wait(instruction)
 
 
 def _targets(program: Program, pc: int) -> set[int]:

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from ptx_engine.errors import ParseError, PtxError, Span, UnsupportedError
 from ptx_engine.isa.decode import Step
 from ptx_engine.isa.registry import find
+from ptx_engine.machine.analysis import Analysis, clock_of
+from ptx_engine.machine.clock import clock_step
 from ptx_engine.machine.environment import MachineEnvironment
 from ptx_engine.machine.loops import mark_loop_registers
 from ptx_engine.machine.polling import Flow, Poll, control_slots, flow_of, is_strong_load, mark_polling
@@ -45,6 +47,9 @@ class Terminator:
     index: int | None = None  # brx.idx: the register of the table index
     barrier: "BarrierOp | None" = None
     poll: Poll = Poll.NO
+    #: of a loop that polls: the registers that it carries from turn to turn, and whether it waits for an mbarrier
+    carried: tuple[int, ...] = ()
+    waits: bool = False
 
 
 @dataclass
@@ -95,6 +100,7 @@ class Program:
         for start, stop in zip(leaders, [*leaders[1:], len(flat.instructions)]):
             self.blocks[start] = self._block(start, stop)
         self._liveness()
+        self.analysis = Analysis(self.blocks, flat.instructions, self.uses, self.register)
         mark_loop_registers(self.blocks, flat.registers)
         if any(is_strong_load(i) for i in flat.instructions):
             env.control_slots.update(control_slots(self._roots(), self._flows))
@@ -166,7 +172,7 @@ class Program:
         for slot in form.slots:
             if slot.ignored and slot.name in mods and slot.name not in _SILENT:
                 self.arena.assumptions.setdefault(f"modifier without meaning over the reals: .{slot.name}")
-        step = form.spec(d)
+        step = clock_step(d, clock_of(instruction)) if clock_of(instruction) else form.spec(d)
         reads, writes = d.reads, d.writes
         p = None if instruction.predicate is None else self._env.register(instruction.predicate.name)
         self.uses[pc] = d.uses(p)

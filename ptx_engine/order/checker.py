@@ -14,16 +14,19 @@ import numpy as np
 
 from ptx_engine.findings import Finding
 from ptx_engine.launch import Buffer, Launch
-from ptx_engine.order.clocks import Arrive, Atomic, Clocks, Edge, Event, Fence, Join, Overwrite, Reset
+from ptx_engine.order.clocks import Arrive, Atomic, Clocks, Event, Exchange, Fence, Join, Overwrite, Reset
 from ptx_engine.order.copies import AsyncCopies
 from ptx_engine.order.equal_writes import ValueKeys, equal_writes
 from ptx_engine.order.globals import GlobalLog
 from ptx_engine.order.intersect import gather
 from ptx_engine.order.pairs import Oracle, Rows, rows_of, unordered_pairs
+from ptx_engine.order.phases import Await, PhaseEnd, PhaseEvent, Renewal, Signal
+from ptx_engine.order.phases import Memory as PhaseMemory
 from ptx_engine.order.records import (
     ANYWHERE,
     ASYNC,
     ATOMIC,
+    MBARRIER_BYTES,
     NEVER,
     READ,
     WRITE,
@@ -36,6 +39,7 @@ from ptx_engine.order.records import (
     Observation,
     Scope,
     Space,
+    Touch,
 )
 from ptx_engine.order.report import ReachOf, Report
 from ptx_engine.order.shared import SharedLog
@@ -67,6 +71,8 @@ class OrderChecker:
         self._n = launch.threads
         self._warp_size = warp_size
         self._seq = 0
+        #: accesses of single threads so far, to shared and global memory
+        self.accesses = 0
         #: kept with the accesses that follow, and shown with findings about them
         self.turn: Turn = ()
         self._value_keys = value_keys
@@ -78,6 +84,8 @@ class OrderChecker:
         #: whether anything synchronised that is not a full barrier of a CTA or a warp
         self._beyond_barriers = False
         self._fences = False
+        #: whether phases of mbarriers have to be looked at
+        self._phased = False
         self._start(np.zeros(0, np.int32))
 
     @property
@@ -117,6 +125,8 @@ class OrderChecker:
         self._shared.clear()
         self._batch.ended = True
         self._global.end_batch()
+        if self._phased:
+            self._replay()
         if not self._beyond_barriers:
             self._events.clear()
 
@@ -124,7 +134,9 @@ class OrderChecker:
         """All findings of the launch, errors first, in a fixed order. Of a launch that was stopped in a batch: those so far."""
         self._batch.ended = True
         self._global.close()
-        return self._report.findings()
+        if self._phased:
+            self._replay()
+        return self._report.findings(self._clocks.phases.breaches.values())
 
     # --- accesses -----------------------------------------------------------------------------
 
@@ -200,6 +212,7 @@ class OrderChecker:
         elif addresses.dtype == np.uint64:
             addresses = addresses.view(np.int64)  # beside int64, NumPy would make both float64
         self._seq += 1
+        self.accesses += len(threads)
         if kind & WRITE:
             self._batch.stores[threads] = True
         column = Column(self._seq, kind, instruction, threads, addresses, nbytes, self._epoch, values, group, beyond_cta, turn=self.turn)
@@ -272,22 +285,41 @@ class OrderChecker:
         self._beyond_barriers |= not bool(full.all())
         self._events.append(Join(seq, self._batch, threads, warps_of))
 
-    def release(self, key: int | np.ndarray, threads: np.ndarray) -> None:
-        """Threads release to an object of their CTA (an mbarrier's phase, say): ``key`` is an int, or one per thread."""
-        self._edge(key, threads, release=True)
+    # --- mbarriers ------------------------------------------------------------------------------
 
-    def acquire(self, key: int | np.ndarray, threads: np.ndarray) -> None:
-        """Threads acquire all that was released to the object so far."""
-        self._edge(key, threads)
+    def mbarrier_touch(self, instruction: int, threads: np.ndarray, addresses: np.ndarray, touch: Touch) -> None:
+        """An instruction on mbarrier objects (8 bytes of shared memory each), as an access to their memory."""
+        self._access(Space.SHARED, touch.value, instruction, threads, addresses, MBARRIER_BYTES)
 
-    def async_release(self, key: int | np.ndarray, threads: np.ndarray) -> None:
-        """``cp.async.mbarrier.arrive``: the threads' copies issued so far are complete for whoever acquires the object."""
-        self._edge(key, threads, release=True, issued=self._copies.last_issue(threads))
+    def mbarrier_arrive(self, instruction: int, threads: np.ndarray, key: int, memory: PhaseMemory = PhaseMemory.ORDERED) -> None:
+        """Threads (sorted) arrive on object ``key`` of their CTA, in its current phase."""
+        self._event(Signal(self._tick(), self._batch, threads, key, instruction, memory))
 
-    def _edge(self, key: int | np.ndarray, threads: np.ndarray, *, release: bool = False, issued: np.ndarray | None = None) -> None:
-        self._beyond_barriers = True
-        keys = np.broadcast_to(np.asarray(key, np.int64), threads.shape)
-        self._events.append(Edge(self._tick(), self._batch, threads, keys, release, issued))
+    def mbarrier_copies_arrive(self, instruction: int, threads: np.ndarray, key: int) -> None:
+        """``cp.async.mbarrier.arrive``: the threads' copies issued so far arrive when they are complete."""
+        issued = self._copies.last_issue(threads)
+        self._event(Signal(self._tick(), self._batch, threads, key, instruction, PhaseMemory.ORDERED, issued))
+
+    def mbarrier_wait(self, instruction: int, threads: np.ndarray, key: int, memory: PhaseMemory = PhaseMemory.ORDERED) -> None:
+        """Threads (sorted) go on since the phase before the object's current one is complete."""
+        self._event(Await(self._tick(), self._batch, threads, key, instruction, memory))
+
+    def mbarrier_complete(self, slots: np.ndarray, key: int) -> None:
+        """The current phase of the object is complete in these CTA slots."""
+        self._event(PhaseEnd(self._tick(), self._batch, slots, key))
+
+    def exchange(self, instruction: int, threads: np.ndarray, groups: np.ndarray) -> None:
+        """``shfl``, ``vote``, ``match`` ... ``.sync`` executed by threads, within each group: order of execution, not of memory."""
+        if self._phased:
+            self._events.append(Exchange(self._tick(), self._batch, threads, groups))
+
+    def mbarrier_renew(self, slots: np.ndarray, key: int) -> None:
+        """The object is initialised or invalidated in these CTA slots."""
+        self._event(Renewal(self._tick(), self._batch, slots, key))
+
+    def _event(self, event: PhaseEvent) -> None:
+        self._beyond_barriers = self._phased = True
+        self._events.append(event)
 
     def fence(self, instruction: int, threads: np.ndarray, scope: Scope) -> None:
         """``fence.acq_rel``, ``fence.sc``, ``membar``"""
@@ -319,7 +351,10 @@ class OrderChecker:
             self._report.add(space, rows, earlier, later)
 
     def _ordered_by_clocks(self, rows: Rows, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        self._replay()
+        return self._clocks.ordered(rows, a, b)
+
+    def _replay(self) -> None:
         if self._events:
             self._clocks.replay(self._events)
             self._events = []
-        return self._clocks.ordered(rows, a, b)

@@ -1,9 +1,10 @@
 """Vector clocks: the exact order that partial barriers, arrivals, mbarriers, atomics and fences make.
 
 Lazy: events are only recorded; they are replayed, in executed order, once a pair of accesses turns up that full barriers do not
-order. A thread's clock says, per thread of each CTA it has heard of, up to which time it knows that thread's accesses, and in a
-second half of the row up to which time it knows that thread's asynchronous copies to be complete. Source: PTX ISA, memory
-consistency model (release and acquire patterns, morally strong operations, causality order).
+order. A thread's clock says, per thread of each CTA it has heard of, up to which time it knows that thread's accesses; in a second
+third of the row up to which time it knows that thread's asynchronous copies to be complete; in the last up to which time it knows the
+thread to have executed, whether or not its accesses are visible. Source: PTX ISA, memory consistency model (release and acquire
+patterns, morally strong operations, causality order).
 """
 
 from __future__ import annotations
@@ -15,10 +16,12 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ptx_engine.order.pairs import Rows
-from ptx_engine.order.records import ASYNC, AtomicKind, Batch, MemoryOrder, Observation, Space
+from ptx_engine.order.phases import Await, PhaseEnd, PhaseEvent, Phases, Renewal, Signal
+from ptx_engine.order.records import ASYNC, ATOMIC, OBJECT, AtomicKind, Batch, MemoryOrder, Observation, Space
 
-#: CTA number -> times per thread, then per thread's asynchronous agent. Never changed once made.
+#: CTA number -> times per thread: its accesses, its asynchronous agent's, its execution. Never changed once made.
 Clock = dict[int, np.ndarray]
+NOTHING: Clock = {}
 
 
 @dataclass(slots=True)
@@ -30,6 +33,16 @@ class Join:
     threads: np.ndarray
     groups: np.ndarray
     barrier_id: int | None = None
+
+
+@dataclass(slots=True)
+class Exchange:
+    """Threads have exchanged values, each within its group: all that they did before has been executed, which says nothing of memory."""
+
+    seq: int
+    batch: Batch
+    threads: np.ndarray
+    groups: np.ndarray
 
 
 @dataclass(slots=True)
@@ -50,19 +63,6 @@ class Reset:
     batch: Batch
     slots: np.ndarray
     barrier_id: int
-
-
-@dataclass(slots=True)
-class Edge:
-    """Release to (or acquire from) an object of the CTA. With ``issued`` the threads' agents release, when the copies so far are
-    complete: those copies, and what preceded the issue of the latest one (at ``issued``)."""
-
-    seq: int
-    batch: Batch
-    threads: np.ndarray
-    keys: np.ndarray
-    release: bool
-    issued: np.ndarray | None = None
 
 
 @dataclass(slots=True)
@@ -98,7 +98,7 @@ class Overwrite:
     space: Space
 
 
-Event = Join | Arrive | Reset | Edge | Atomic | Fence | Overwrite
+Event = Join | Exchange | Arrive | Reset | Atomic | Fence | Overwrite | PhaseEvent
 
 
 @dataclass
@@ -136,7 +136,7 @@ class Clocks:
         self._now: dict[int, Clock] = {}
         self._history: dict[int, tuple[list[int], list[Clock]]] = {}
         self._arrivals: dict[tuple[int, int], list[Clock]] = {}
-        self._objects: dict[tuple[int, int], Clock] = {}
+        self.phases = Phases(threads_per_cta, self)
         self._locations: dict[tuple[int, int], _Location] = {}
         self._fenced: dict[int, _Fenced] = {}
         #: whether order was taken from values that atomics exchanged in the schedule that ran
@@ -147,13 +147,15 @@ class Clocks:
         for event in events:
             if isinstance(event, Join):
                 self._join(event)
+            elif isinstance(event, Exchange):
+                self._exchange(event)
             elif isinstance(event, Arrive):
                 self._arrive(event)
             elif isinstance(event, Reset):
                 for cta in event.batch.ctas[event.slots].tolist():
                     self._arrivals.pop((cta, event.barrier_id), None)
-            elif isinstance(event, Edge):
-                self._edge(event)
+            elif isinstance(event, (Signal, Await, PhaseEnd, Renewal)):
+                self.phases.apply(event)
             elif isinstance(event, Atomic):
                 self._atomic(event)
             elif isinstance(event, Fence):
@@ -178,7 +180,15 @@ class Clocks:
                 tid = rows.cells.thread[first] - cta * self._n
                 copy = (rows.kind[first] & ASYNC) != 0
                 out[some] = (row[tid] > rows.released[first]) | (copy & (row[self._n + tid] > rows.seq[first]))
+                if bool((rows.kind[first] & OBJECT).any()):
+                    out[some] |= self._executed(rows, first, b[some], row)
         return out
+
+    def _executed(self, rows: Rows, a: np.ndarray, b: np.ndarray, row: np.ndarray) -> np.ndarray:
+        """Operations on an mbarrier that have been executed before it is invalidated: they are over then, whoever sees the memory."""
+        tid = rows.cells.thread[a] % self._n
+        over = (rows.kind[a] & rows.kind[b] & OBJECT != 0) & (rows.kind[a] & ATOMIC != 0)
+        return np.asarray(over & (row[2 * self._n + tid] > rows.seq[a]))
 
     def _at(self, thread: int, seq: int) -> Clock:
         """The clock a thread had when it executed ``seq``."""
@@ -199,9 +209,11 @@ class Clocks:
         """The clock plus these threads' own accesses (or their agents' copies) before ``seq``; the threads are of one CTA."""
         cta = threads[0] // self._n
         row = clock.get(cta)
-        row = np.full(2 * self._n, -1, np.int64) if row is None else row.copy()
+        row = np.full(3 * self._n, -1, np.int64) if row is None else row.copy()
         tids = np.asarray(threads) - cta * self._n
         row[tids + self._n if agent else tids] = seq
+        if not agent:
+            row[tids + 2 * self._n] = seq
         return {**clock, cta: row}
 
     def _snapshot(self, thread: int, seq: int) -> Clock:
@@ -218,22 +230,45 @@ class Clocks:
             for thread in members:
                 self._set(thread, event.seq, clock)
 
+    def _exchange(self, event: Exchange) -> None:
+        threads = event.batch.grid_threads(event.threads)
+        for group in np.unique(event.groups).tolist():
+            members = threads[event.groups == group].tolist()
+            executed = self.execution(self._with_own(joined(self.known(t) for t in members), members, event.seq))
+            for thread in members:
+                self._set(thread, event.seq, joined([self.known(thread), executed]))
+
     def _arrive(self, event: Arrive) -> None:
         for thread in event.batch.grid_threads(event.threads).tolist():
             self._arrivals.setdefault((thread // self._n, event.barrier_id), []).append(self._snapshot(thread, event.seq))
 
-    def _edge(self, event: Edge) -> None:
-        for i, (thread, key) in enumerate(zip(event.batch.grid_threads(event.threads).tolist(), event.keys.tolist())):
-            place = (thread // self._n, key)
-            held = self._objects.get(place, {})
-            if event.issued is not None:
-                self._objects[place] = joined([held, self._agent(thread, event.seq, int(event.issued[i]))])
-            elif event.release:
-                self._objects[place] = joined([held, self._snapshot(thread, event.seq)])
-            else:
-                self._set(thread, event.seq, joined([self._now.get(thread, {}), held]))
+    # --- what phases of mbarriers need ---------------------------------------------------------
 
-    def _agent(self, thread: int, seq: int, issued: int) -> Clock:
+    def known(self, thread: int) -> Clock:
+        """What a thread knows."""
+        return self._now.get(thread, NOTHING)
+
+    def learn(self, thread: int, seq: int, clock: Clock) -> None:
+        """From ``seq`` on a thread knows what the clock says."""
+        self._set(thread, seq, clock)
+
+    def with_own(self, clock: Clock, threads: list[int], seq: int) -> Clock:
+        """The clock plus all that these threads of one CTA have done before ``seq``."""
+        return self._with_own(clock, threads, seq)
+
+    def join(self, clocks: list[Clock]) -> Clock:
+        """The least clock above all of them."""
+        return joined(clocks)
+
+    def execution(self, clock: Clock) -> Clock:
+        """Who has executed up to when, without any visibility of memory."""
+        blind: Clock = {}
+        for cta, row in clock.items():
+            blind[cta] = np.full(3 * self._n, -1, np.int64)
+            blind[cta][2 * self._n :] = row[2 * self._n :]
+        return blind
+
+    def agent(self, thread: int, seq: int, issued: int) -> Clock:
         """What a thread's copies release once those issued before ``seq`` are complete."""
         if issued < 0:
             return {}

@@ -17,7 +17,9 @@ from ptx_engine.order.turns import Turn
 #: a time that never comes: an asynchronous copy that nobody waited for
 NEVER = np.int64(1 << 62)
 
-READ, WRITE, ATOMIC, ASYNC = 1, 2, 4, 8
+READ, WRITE, ATOMIC, ASYNC, OBJECT = 1, 2, 4, 8, 16
+
+MBARRIER_BYTES = 8
 
 
 class Space(Enum):
@@ -65,6 +67,15 @@ class AtomicKind(Enum):
     REDUCE = "reduce"
     LOAD = "load"
     STORE = "store"
+
+
+class Touch(Enum):
+    """What an instruction does to the memory of an mbarrier object: SETUP initialises or invalidates it, UPDATE changes its counts,
+    TEST looks at its phase. Only setup excludes others."""
+
+    SETUP = OBJECT | WRITE
+    UPDATE = OBJECT | ATOMIC | READ | WRITE
+    TEST = OBJECT | ATOMIC | READ
 
 
 class Observation(Enum):

@@ -8,7 +8,7 @@ numbers.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
 
@@ -19,7 +19,8 @@ from ptx_engine.launch import Buffer, Launch
 from ptx_engine.order.equal_writes import ValueKeys
 from ptx_engine.order.missing import MISSING_TEXT, Missing, PartialBarriers, classify
 from ptx_engine.order.pairs import Rows
-from ptx_engine.order.records import ASYNC, ATOMIC, READ, WRITE, Column, Reach, Space, WeakKeys
+from ptx_engine.order.phases import BREACH_TEXT, Breach, Rule
+from ptx_engine.order.records import ASYNC, ATOMIC, MBARRIER_BYTES, OBJECT, READ, WRITE, Column, Reach, Space, WeakKeys
 from ptx_engine.order.turns import turns_text
 
 #: how far the value that an instruction loads can go
@@ -47,6 +48,8 @@ _AMOUNTS = {Outcome.RACE: "", Outcome.SAME_VALUE: "", Outcome.UNUSED_READ: "; no
 
 def role(kind: int) -> str:
     """What a site did: "load", "store", "atomic", "cp.async write", ..."""
+    if kind & OBJECT:
+        return "mbarrier operation" if kind & ATOMIC else "mbarrier setup"
     if kind & ASYNC:
         return "cp.async write" if kind & WRITE else "cp.async read"
     if kind & ATOMIC:
@@ -148,8 +151,23 @@ class Report:
         arg, offset = self._buffers[at].arg, address - self._starts[at]
         return arg.name, arg.index_of(offset // arg.element_bytes), offset
 
-    def findings(self) -> list[Finding]:
-        """All groups, errors first, in a fixed order."""
+    def findings(self, breaches: Iterable[tuple[Breach, int]] = ()) -> list[Finding]:
+        """All groups, errors first, in a fixed order; then what was wrong with the phases of mbarriers."""
+        misused = sorted((self._word_breach(breach, count) for breach, count in breaches), key=lambda f: f.sites[0].instruction)
+        return [*self._unordered(), *misused]
+
+    def _word_breach(self, breach: Breach, count: int) -> Finding:
+        rule = breach.rule
+        arrives = self.site(breach.thread, breach.instruction, "mbarrier arrival" if rule is Rule.NO_WAIT else "mbarrier wait")
+        sites = (arrives,) if breach.other is None else (arrives, self.site(*breach.other, "mbarrier arrival"))
+        message, missing = BREACH_TEXT[rule]
+        numbers = {"phase": breach.phase, "before": breach.phase - 1, "after": breach.phase + 1}
+        return Finding(
+            kind="mbarrier misuse", message=message.format(**numbers, at=breach.key), space="shared", address_offset=breach.key,
+            width_bytes=MBARRIER_BYTES, sites=sites, missing=missing.format(**numbers), count=count,
+        )  # fmt: skip
+
+    def _unordered(self) -> list[Finding]:
         worded = [(key, replace(g.example, count=g.count)) for key, g in self._groups.items() if g.example is not None]
         return [finding for _, finding in sorted(worded, key=lambda item: (item[1].severity is Severity.NOTE, item[0]))]
 

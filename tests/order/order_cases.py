@@ -9,10 +9,13 @@ from order_programs import Program, written
 
 #: name -> (program, whether it races)
 CASES: dict[str, tuple[Program, bool]] = {}
+#: those in which an mbarrier is misused
+MISUSED: set[str] = set()
 
 
-def case(name: str, threads: list[str], *, races: bool, per_cta: int = 0, warp: int = 2) -> None:
+def case(name: str, threads: list[str], *, races: bool, per_cta: int = 0, warp: int = 2, misused: bool = False) -> None:
     CASES[name] = (written(threads, per_cta, warp), races)
+    MISUSED.update([name] if misused else [])
 
 
 case("store then load, barrier", ["st s0=1; bar 0 2", "bar 0 2; ld s0"], races=False)
@@ -106,16 +109,45 @@ case("atomic and plain load", ["rmw s0", "ld s0"], races=True)
 case("atomic of two threads and the second's plain load", ["rmw s0", "rmw s0; ld s0"], races=True)
 case("atomics of two widths", ["rmw s0:8", "rmw s0"], races=True)
 
-case("mbarrier phase", ["st s0=1; mb_arrive 1", "mb_wait 1 1; ld s0"], races=False)
-case("mbarrier, access after the arrival", ["mb_arrive 1; st s0=1", "mb_wait 1 1; ld s0"], races=True)
-case("mbarrier, two arrivals", ["st s0=1; mb_arrive 1", "st s4=1; mb_arrive 1", "mb_wait 1 2; ld s0; ld s4"], races=False)
-case("knowledge is kept over an acquire", ["st s0=1; bar 1 2", "bar 1 2; mb_wait 1 1; ld s0", "mb_arrive 1"], races=False)
-case("knowledge of an mbarrier is passed on", ["st s0=1; mb_arrive 1", "mb_wait 1 1; bar 1 2", "bar 1 2; ld s0"], races=False)
-case("mbarrier of copies", ["copy s0 g0; copy_arrive 1", "mb_wait 1 1; ld s0"], races=False)
-case("mbarrier of copies, plain arrival", ["copy s0 g0; mb_arrive 1", "mb_wait 1 1; ld s0"], races=True)
-case("mbarrier of copies, a later copy", ["copy s4 g0; copy_arrive 1; copy s0 g0", "mb_wait 1 1; ld s0"], races=True)
-case("mbarrier of copies, store before the copy", ["st s4=1; copy s0 g0; copy_arrive 1", "mb_wait 1 1; ld s4"], races=False)
-case("mbarrier of copies, store after the copy", ["copy s0 g0; st s4=1; copy_arrive 1", "mb_wait 1 1; ld s4"], races=True)
+case("mbarrier phase", ["st s0=1; mb_arrive 1 1", "mb_wait 1 0; ld s0"], races=False)
+case("mbarrier, access after the arrival", ["mb_arrive 1 1; st s0=1", "mb_wait 1 0; ld s0"], races=True)
+case("mbarrier, two arrivals", ["st s0=1; mb_arrive 1 2", "st s4=1; mb_arrive 1 2", "mb_wait 1 0; ld s0; ld s4"], races=False)
+case("knowledge is kept over an acquire", ["st s0=1; bar 1 2", "bar 1 2; mb_wait 1 0; ld s0", "mb_arrive 1 1"], races=False)
+case("knowledge of an mbarrier is passed on", ["st s0=1; mb_arrive 1 1", "mb_wait 1 0; bar 1 2", "bar 1 2; ld s0"], races=False)
+case("mbarrier of copies", ["copy s0 g0; copy_arrive 1 1", "mb_wait 1 0; ld s0"], races=False)
+case("mbarrier of copies, plain arrival", ["copy s0 g0; mb_arrive 1 1", "mb_wait 1 0; ld s0"], races=True)
+case("mbarrier of copies, a later copy", ["copy s4 g0; copy_arrive 1 1; copy s0 g0", "mb_wait 1 0; ld s0"], races=True)
+case("mbarrier of copies, store before the copy", ["st s4=1; copy s0 g0; copy_arrive 1 1", "mb_wait 1 0; ld s4"], races=False)
+case("mbarrier of copies, store after the copy", ["copy s0 g0; st s4=1; copy_arrive 1 1", "mb_wait 1 0; ld s4"], races=True)
+case("mbarrier of counted copies", ["copy s0 g0; copy_count 1 1; mb_arrive 1 1", "mb_wait 1 0; ld s0"], races=False)
+case("mbarrier of counted copies, counted after the arrival", ["copy s0 g0; mb_arrive 1 2; copy_count 1 2; mb_arrive 1 2",
+     "mb_wait 1 0; ld s0"], races=False)  # fmt: skip
+case("a wait acquires its own phase only", ["st s0=1; mb_arrive 1 1; mb_wait 1 0; mb_arrive 1 1", "mb_wait 1 1; ld s0"], races=False)
+case("full and empty, two turns", ["mb_arrive 1 1; mb_wait 2 0; st s0=1; mb_arrive 1 1", "mb_wait 1 0; ld s0; mb_arrive 2 1; mb_wait 1 1; ld s0"],
+     races=False)  # fmt: skip
+case("full and empty, freed too early", ["mb_arrive 1 1; mb_wait 2 0; st s0=1; mb_arrive 1 1",
+     "mb_wait 1 0; mb_arrive 2 1; ld s0; mb_wait 1 1"], races=True)  # fmt: skip
+case("a wait for phase -1 of a new mbarrier passes", ["mb_wait 1 -1; st s0=1; mb_arrive 1 1", "mb_wait 1 0; ld s0"], races=False)
+
+case("an arrival without a wait for the phase before", ["mb_arrive 1 1; mb_arrive 1 1", "mb_wait 1 0"], races=False, misused=True)
+case("an arrival after its own wait", ["mb_arrive 1 1; mb_wait 1 0; mb_arrive 1 1", "ld s0"], races=False)
+case("an arrival after another's wait, told by a barrier", ["mb_arrive 1 1; bar 1 2; mb_arrive 1 1", "mb_wait 1 0; bar 1 2"], races=False)
+case("two arrive twice, one without waiting", ["mb_arrive 1 2; mb_wait 1 0; mb_arrive 1 2", "mb_arrive 1 2; mb_arrive 1 2"], races=False,
+     misused=True)  # fmt: skip
+case("a wait that phases may overtake", ["mb_arrive 1 1; mb_wait 1 0; mb_arrive 1 1", "mb_wait 1 0"], races=False, misused=True)
+case("a wait before the next phase's arrival", ["mb_arrive 1 1; mb_wait 1 0; bar 1 2; mb_arrive 1 1", "mb_wait 1 0; bar 1 2"], races=False)
+case("a wait after a barrier that the next arrival follows too", ["mb_arrive 1 1; mb_wait 1 0; bar 1 2; mb_arrive 1 1", "bar 1 2; mb_wait 1 0"],
+     races=False, misused=True)  # fmt: skip
+case("a second wait, which comes too late", ["mb_arrive 1 1; bar 1 2; mb_arrive 1 1", "mb_wait 1 0; bar 1 2; mb_wait 1 0"], races=False,
+     misused=True)  # fmt: skip
+case("two waits in time", ["mb_arrive 1 1; bar 1 2; mb_arrive 1 1", "mb_wait 1 0; mb_wait 1 0; bar 1 2"], races=False)
+case(
+    "an arrival of copies issued before the last wait", ["copy s0 g0; copy_arrive 1 1; mb_wait 1 0; copy_arrive 1 1", "ld s4"], races=False
+)
+case("another's wait, told by its copies", ["mb_arrive 1 1; mb_wait 2 0; mb_arrive 1 1", "copy s0 g0; mb_wait 1 0; copy_arrive 2 1"],
+     races=False)  # fmt: skip
+case("copies arrive in the phase in which they are told to", ["copy s0 g0; copy_arrive 1 1; mb_wait 1 0; copy s0 g8; copy_arrive 1 1",
+     "ld s4"], races=False)  # fmt: skip
 
 case("two CTAs, one output element", ["st g0=1", "st g0=2"], races=True, per_cta=1)
 case("two CTAs, two output elements", ["st g0=1", "st g4=2"], races=False, per_cta=1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 import numpy as np
-from order_programs import Op, Program
+from order_programs import ARRIVALS, Op, Program
 
 from ptx_engine.findings import Finding
 from ptx_engine.launch import ADDRESS_BASE, Launch, Role, TensorArg, bind
@@ -29,6 +29,8 @@ class _Run:
         self.arrived: dict[tuple, int] = {}
         self.blocked: set[int] = set()
         self.made: dict[int, int] = {}
+        #: mbarrier -> phase, pending count
+        self.phases: dict[int, list[int]] = {op.id: [0, op.count] for ops in program.threads for op in ops if op.kind in ARRIVALS}
         self.exited: set[int] = set()
         self.exits = self.random.random() < 0.5
 
@@ -50,7 +52,9 @@ class _Run:
         if t in self.blocked or self.pc[t] >= len(self.p.threads[t]):
             return False
         op = self._op(t)
-        return op.kind not in ("await", "await_count", "mb_wait") or self.made.get(op.id, 0) >= max(op.count, 1)
+        if op.kind == "mb_wait":
+            return self.phases.get(op.id, [0])[0] == op.count + 1
+        return op.kind not in ("await", "await_count") or self.made.get(op.id, 0) >= max(op.count, 1)
 
     def _step(self, t: int, able: list[int]) -> None:
         op = self._op(t)
@@ -95,17 +99,29 @@ class _Run:
         t = int(threads[0])
         if op.kind in ("set", "add", "await", "await_count"):
             self._flag(op, threads)
-        elif op.kind == "mb_arrive":
-            self.checker.release(op.id, threads)
-        elif op.kind == "copy_arrive":
-            self.checker.async_release(op.id, threads)
+        elif op.kind in ARRIVALS:
+            self._arrive_on(op, threads)
         elif op.kind == "mb_wait":
-            self.checker.acquire(op.id, threads)
+            self.checker.mbarrier_wait(op.instruction, threads, op.id)
         else:
             return self._barrier(op, t)
-        if op.kind in ("set", "add", "mb_arrive", "copy_arrive"):
+        if op.kind in ("set", "add"):
             self.made[op.id] = self.made.get(op.id, 0) + 1
         return True
+
+    def _arrive_on(self, op: Op, threads: np.ndarray) -> None:
+        """A thread's arrival, or its copies', which come at once here; what is counted in and out again leaves the count as it is."""
+        if op.kind == "mb_arrive":
+            self.checker.mbarrier_arrive(op.instruction, threads, op.id)
+        else:
+            self.checker.mbarrier_copies_arrive(op.instruction, threads, op.id)
+        if op.kind == "copy_count":
+            return
+        state = self.phases[op.id]
+        state[1] -= 1
+        if state[1] == 0:
+            self.checker.mbarrier_complete(np.array([self.p.cta(int(threads[0]))], np.int32), op.id)
+            state[:] = [state[0] + 1, op.count]
 
     def _flag(self, op: Op, threads: np.ndarray) -> None:
         waits = op.kind in ("await", "await_count")
@@ -153,6 +169,13 @@ def pairs(findings: list[Finding]) -> frozenset[tuple[int, int, bool]]:
     """(lower instruction, higher one, same value) of findings."""
     found = set()
     for finding in findings:
+        if finding.kind == "mbarrier misuse":
+            continue
         low, high = sorted(site.instruction for site in finding.sites[:2])
         found.add((low, high, finding.kind == "same-value write"))
     return frozenset(found)
+
+
+def misused(findings: list[Finding]) -> bool:
+    """Whether an mbarrier is misused."""
+    return any(finding.kind == "mbarrier misuse" for finding in findings)

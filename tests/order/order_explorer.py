@@ -3,14 +3,18 @@
 Two accesses race if some reachable state lets both execute next. Asynchronous copies are agents of their own, that run at any time
 after the issue. Relaxed flags are modelled operationally: such an operation may be executed before or after its neighbours in program
 order unless a fence stands between, an acquire before, or a release after. Knows nothing of clocks.
+
+Arrivals of copies on an mbarrier are explored twice. First as they are executed, in program order, which says in which phase each arrival
+counts and whether the mbarrier is misused; then as what they release, which is the thread's copies and nothing after them: they may then
+be executed as early as the copies allow, though not in another phase.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 
-from order_programs import SYNC_ATOMICS, Op, Program
+from order_programs import ARRIVALS, SYNC_ATOMICS, Op, Program
 
 
 @dataclass(frozen=True)
@@ -32,23 +36,25 @@ class Access:
 @dataclass(frozen=True)
 class Answer:
     """``pairs``: (lower instruction, higher one, same value) that can race; ``blocked``: some schedule does not complete;
-    ``varies``: barriers are completed by different operations in different schedules."""
+    ``varies``: barriers are completed by different operations in different schedules; ``misused``: in some schedule an arrival on an
+    mbarrier comes before any wait for the phase before it has succeeded, or a phase ends before a wait for the phase before it."""
 
     pairs: frozenset[tuple[int, int, bool]]
     blocked: bool
     varies: bool
+    misused: bool = False
 
 
 class TooBig(Exception):
     """More states than the test wants to look at."""
 
 
-def must_precede(a: Op, b: Op) -> bool:
-    """Whether a, before b in program order, is executed before b by every schedule."""
+def must_precede(a: Op, b: Op, *, in_order: bool) -> bool:
+    """Whether a, before b in program order, is executed before b by every schedule. Not ``in_order``, arrivals of copies come early."""
+    if b.kind in ("copy_arrive", "copy_count") and not in_order:  # an agent's doing: it follows the thread's copies only
+        return a.kind in ("copy", "copy_arrive", "copy_count")
     if a.kind == "fence" or b.kind == "fence":
         return True
-    if b.kind == "copy_arrive":  # an agent's doing: it follows the thread's copies only
-        return a.kind in ("copy", "copy_arrive")
     if a.kind in SYNC_ATOMICS or b.kind in SYNC_ATOMICS:
         reads, writes = a.kind in ("await", "await_count"), b.kind in ("set", "add")
         # what a relaxed load saw is not passed on by a later release, nor what was acquired by a relaxed store
@@ -90,10 +96,17 @@ class _Explorer:
     """State: per thread the set of executed operations (bits) and of operations waiting at a barrier; agents that still have to
     run; barrier arrivals."""
 
-    def __init__(self, program: Program, limit: int) -> None:
+    def __init__(self, program: Program, limit: int, landing: dict[tuple[int, int], int] | None) -> None:
         self.p = program
         self.limit = limit
-        self.before = [[sum(1 << i for i in range(j) if must_precede(ops[i], ops[j])) for j in range(len(ops))] for ops in program.threads]
+        #: the phase of each arrival; None while that is being found out
+        self.landing = landing
+        self.landed: dict[tuple[int, int], int] = {}
+        self.misused = False
+        self.before = [
+            [sum(1 << i for i in range(j) if must_precede(ops[i], ops[j], in_order=landing is None)) for j in range(len(ops))]
+            for ops in program.threads
+        ]
         self.covers = [[self._covered(ops, j) for j in range(len(ops))] for ops in program.threads]
         self.pairs: set[tuple[int, int, bool]] = set()
         self.completions: set[frozenset[tuple[int, int]]] = set()
@@ -102,7 +115,7 @@ class _Explorer:
     @staticmethod
     def _covered(ops: tuple[Op, ...], j: int) -> list[int]:
         """The copies that a wait, or the arrival of copies, at j is for."""
-        if ops[j].kind == "copy_arrive" or (ops[j].kind == "wait" and ops[j].count < 0):
+        if ops[j].kind in ("copy_arrive", "copy_count") or (ops[j].kind == "wait" and ops[j].count < 0):
             return [i for i in range(j) if ops[i].kind == "copy"]
         if ops[j].kind != "wait":
             return []
@@ -113,7 +126,9 @@ class _Explorer:
 
     def run(self) -> Answer:
         threads = len(self.p.threads)
-        start = ((0,) * threads, (0,) * threads, frozenset(), frozenset())
+        expected = sorted({(op.id, op.count) for ops in self.p.threads for op in ops if op.kind in ARRIVALS})
+        phases = tuple((number, 0, count, False) for number, count in expected)
+        start = ((0,) * threads, (0,) * threads, frozenset(), frozenset(), phases)
         seen = {start}
         stack = [start]
         while stack:
@@ -128,10 +143,10 @@ class _Explorer:
             if len(seen) > self.limit:
                 raise TooBig
         varies = any(a != b and a & b for a, b in combinations(self.completions, 2))
-        return Answer(frozenset(self.pairs), self.blocked, varies)
+        return Answer(frozenset(self.pairs), self.blocked, varies, self.misused)
 
     def _steps(self, state: tuple) -> list[tuple]:
-        executed, waiting, agents, _ = state
+        executed, waiting, agents, _, phases = state
         able: list[tuple[int, int, bool]] = []  # thread, operation, by its agent
         for t, ops in enumerate(self.p.threads):
             for j, op in enumerate(ops):
@@ -139,22 +154,25 @@ class _Explorer:
                 if not (executed[t] | waiting[t]) & bit and self.before[t][j] & ~executed[t] == 0 and self._ready(state, t, j, op):
                     able.append((t, j, False))
         for t, j in agents:
-            if all((t, i) not in agents for i in self.covers[t][j]):
+            if all((t, i) not in agents for i in self.covers[t][j]) and self._in_phase(phases, t, j):
                 able.append((t, j, True))
         self._look_for_races(able)
         return [self._step(state, *choice) for choice in able]
 
     def _ready(self, state: tuple, t: int, j: int, op: Op) -> bool:
-        executed, _, agents, _ = state
+        executed, _, agents, _, phases = state
         if op.kind == "wait":
             return all((t, i) not in agents for i in self.covers[t][j])
-        if op.kind in ("await", "await_count", "mb_wait"):
+        if op.kind == "mb_wait":
+            return _phase_of(phases, op.id)[1] == op.count + 1
+        if op.kind == "copy_count":
+            return self._in_phase(phases, t, j)
+        if op.kind in ("await", "await_count"):
             made = sum(
                 1
                 for u, ops in enumerate(self.p.threads)
                 for i, other in enumerate(ops)
-                if other.id == op.id and other.kind in ("set", "add", "mb_arrive", "copy_arrive")
-                if executed[u] >> i & 1 and (u, i) not in agents
+                if other.id == op.id and other.kind in ("set", "add") and executed[u] >> i & 1
             )
             return made >= max(op.count, 1)
         return True
@@ -177,18 +195,49 @@ class _Explorer:
                         self.pairs.add((low, high, same))
 
     def _step(self, state: tuple, t: int, j: int, by_agent: bool) -> tuple:
-        executed, waiting, agents, arrived = state
+        executed, waiting, agents, arrived, phases = state
         op = self.p.threads[t][j]
         if by_agent:
-            return executed, waiting, agents - {(t, j)}, arrived
+            agents = agents - {(t, j)}
+            phases = self._signal(state, phases, t, j) if op.kind in ARRIVALS else phases
+            return executed, waiting, agents, arrived, phases
         if op.kind in ("bar", "arrive", "warp"):
             return self._arrive(state, t, j, op)
-        if op.kind in ("copy", "copy_arrive"):
+        if op.kind in ("copy", "copy_arrive", "copy_count"):
             agents = agents | {(t, j)}
-        return _with(executed, t, j), waiting, agents, arrived
+        if op.kind == "mb_wait":
+            number, phase, pending, _ = _phase_of(phases, op.id)
+            phases = _replaced(phases, (number, phase, pending, True))
+        if op.kind == "copy_count":
+            number, phase, pending, waited = _phase_of(phases, op.id)
+            self.misused |= phase > 0 and not waited
+            phases = _replaced(phases, (number, phase, pending + 1, waited))
+        if op.kind == "mb_arrive":
+            phases = self._signal(state, phases, t, j)
+        return _with(executed, t, j), waiting, agents, arrived, phases
+
+    def _in_phase(self, phases: tuple, t: int, j: int) -> bool:
+        """Whether an arrival may be executed now without counting in another phase than it must."""
+        op = self.p.threads[t][j]
+        if self.landing is None or op.kind not in ARRIVALS:
+            return True
+        return _phase_of(phases, op.id)[1] == self.landing[t, j]
+
+    def _signal(self, state: tuple, phases: tuple, t: int, j: int) -> tuple:
+        """An arrival, which may end the phase."""
+        op = self.p.threads[t][j]
+        number, phase, pending, waited = _phase_of(phases, op.id)
+        self.misused |= (phase > 0 and not waited) or self.landed.setdefault((t, j), phase) != phase
+        if pending > 1:
+            return _replaced(phases, (number, phase, pending - 1, waited))
+        for u, ops in enumerate(self.p.threads):
+            for i, other in enumerate(ops):
+                late = other.kind == "mb_wait" and (other.id, other.count) == (op.id, phase - 1) and not state[0][u] >> i & 1
+                self.misused |= late
+        return _replaced(phases, (number, phase + 1, op.count, False))
 
     def _arrive(self, state: tuple, t: int, j: int, op: Op) -> tuple:
-        executed, waiting, agents, arrived = state
+        executed, waiting, agents, arrived, phases = state
         key = ("warp", op.lanes) if op.kind == "warp" else (self.p.cta(t), op.id)
         needed = len(op.lanes) if op.kind == "warp" else op.count
         if op.kind == "arrive":
@@ -203,7 +252,16 @@ class _Explorer:
             for u, i in here:
                 executed = _with(executed, u, i)
                 waiting = tuple(w & ~(1 << i) if v == u else w for v, w in enumerate(waiting))
-        return executed, waiting, agents, arrived
+        return executed, waiting, agents, arrived, phases
+
+
+def _phase_of(phases: tuple, number: int) -> tuple[int, int, int, bool]:
+    """(number, phase, pending count, whether anyone has waited for the phase before it) of an mbarrier; one that nobody arrives on too."""
+    return next((row for row in phases if row[0] == number), (number, 0, 1, False))
+
+
+def _replaced(phases: tuple, row: tuple[int, int, int, bool]) -> tuple:
+    return tuple(row if old[0] == row[0] else old for old in phases)
 
 
 def _with(masks: tuple[int, ...], t: int, j: int) -> tuple[int, ...]:
@@ -212,4 +270,8 @@ def _with(masks: tuple[int, ...], t: int, j: int) -> tuple[int, ...]:
 
 def explore(program: Program, limit: int = 20_000) -> Answer:
     """All schedules of the program. Raises TooBig above ``limit`` states."""
-    return _Explorer(program, limit).run()
+    executing = _Explorer(program, limit, None)
+    answer = executing.run()
+    if answer.misused or answer.blocked or not any(op.kind in ("copy_arrive", "copy_count") for ops in program.threads for op in ops):
+        return answer
+    return replace(answer, pairs=_Explorer(program, limit, executing.landed).run().pairs)

@@ -11,11 +11,14 @@ from dataclasses import dataclass
 from hypothesis import strategies as st
 
 SYNC_ATOMICS = ("set", "await", "add", "await_count")
+#: arrivals on an mbarrier: by a thread; by its copies (.noinc); by its copies, which the phase also waits for
+ARRIVALS = ("mb_arrive", "copy_arrive", "copy_count")
 
 
 @dataclass(frozen=True)
 class Op:
-    """One operation of one thread. ``address``/``nbytes`` in bytes; ``id`` is a barrier, flag, counter or mbarrier number."""
+    """One operation of one thread. ``address``/``nbytes`` in bytes; ``id`` is a barrier, flag, counter or mbarrier number; ``count`` of an
+    arrival on an mbarrier is what the mbarrier is initialised with, of a wait for it the phase."""
 
     kind: str
     instruction: int
@@ -85,6 +88,8 @@ class _Builder:
         self.ops: list[list[Op]] = [[] for _ in range(self.count)]
         self.instruction = 0
         self.flags = 0
+        #: mbarriers: number, CTA's first thread, expected count, phases so far
+        self.mbarriers: list[list[int]] = []
         self.pending = [0] * self.count  # copies not yet waited for
 
     def add(self, thread: int, kind: str, **fields: object) -> None:
@@ -183,15 +188,29 @@ class _Builder:
         self.add(b, "await_count", space="g", id=self.flags, count=len(adding), strong=self.draw(st.integers(0, 3)) > 0)
 
     def phase(self, a: int, b: int) -> None:
-        """One phase of an mbarrier: threads arrive, or their copies do; others wait for all of that."""
+        """One phase of an mbarrier: threads arrive, or their copies do; others wait for all of that. The next phase of one that there is,
+        or the first of a new one."""
         peers = self.peers(a)
-        self.flags += 1
-        arriving = self.group(peers, [a])
+        known = [m for m in self.mbarriers if m[1] == peers[0] and m[2] <= len(peers)]
+        if known and self.draw(st.integers(0, 3)):
+            mbarrier = self.draw(st.sampled_from(known))
+            arriving = sorted(self.draw(st.permutations(peers))[: mbarrier[2]])
+        else:
+            self.flags += 1
+            arriving = self.group(peers, [a])
+            mbarrier = [self.flags, peers[0], len(arriving), 0]
+            self.mbarriers.append(mbarrier)
+        number, _, count, phase = mbarrier
         for thread in arriving:
-            self.add(thread, "copy_arrive" if self.pending[thread] and self.draw(st.integers(0, 3)) else "mb_arrive", id=self.flags)
+            copies = self.pending[thread] and self.draw(st.integers(0, 3))
+            if copies and self.draw(st.integers(0, 2)) == 0:
+                self.add(thread, "copy_count", id=number, count=count)
+                copies = 0
+            self.add(thread, "copy_arrive" if copies else "mb_arrive", id=number, count=count)
         self.instruction += 1
         for thread in self.group(peers, [b]):
-            self.add(thread, "mb_wait", id=self.flags, count=len(arriving))
+            self.add(thread, "mb_wait", id=number, count=phase)
+        mbarrier[3] += 1
 
     def synchronise(self, a: int, b: int) -> None:
         """Some synchronisation that may order a's past before b's future."""

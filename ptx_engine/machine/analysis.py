@@ -1,0 +1,98 @@
+"""What is known of a function before it runs: its graph of blocks, which waits are certain, what clocks and other chances influence.
+
+Taken from the blocks as they were decoded; computed when first asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from ptx_engine.machine.certainty import Certainty
+from ptx_engine.machine.control_flow import EXIT, Graph, Loop
+from ptx_engine.machine.influence import Influence, is_wait
+from ptx_engine.machine.recording import Uses
+from ptx_engine.syntax.ast import Instruction, Name
+
+if TYPE_CHECKING:
+    from ptx_engine.machine.program import Block
+
+CLOCKS = {"%clock": 32, "%clock_hi": 32, "%clock64": 64, "%globaltimer": 64, "%globaltimer_lo": 32, "%globaltimer_hi": 32}
+
+
+def clock_of(instruction: Instruction) -> str:
+    """The clock that an instruction reads, or ""."""
+    if instruction.opcode != "mov" or len(instruction.operands) != 2:
+        return ""
+    source = instruction.operands[1]
+    return source.name if isinstance(source, Name) and source.name in CLOCKS else ""
+
+
+class Analysis:
+    """Of the blocks (by start) of one function; ``uses`` by instruction, ``register`` gives the slot of a name."""
+
+    def __init__(
+        self, blocks: "Mapping[int, Block]", instructions: Sequence[Instruction], uses: Mapping[int, Uses], register: Callable[[str], int]
+    ) -> None:
+        self._instructions, self._uses, self._register = instructions, uses, register
+        self._ends = {start: start + block.size - 1 for start, block in blocks.items()}
+        self._live = {start: frozenset(block.live) for start, block in blocks.items()}
+        self._successors = {start: successors(block, blocks) for start, block in blocks.items()}
+        self.has_mbarriers = any(i.opcode == "mbarrier" for i in instructions)
+
+    @cached_property
+    def graph(self) -> Graph:
+        """The graph of the blocks."""
+        return Graph(self._successors)
+
+    @cached_property
+    def _influence(self) -> Influence:
+        return Influence(self._instructions, self._uses, self.graph, self._ends, self._live)
+
+    @cached_property
+    def _certainty(self) -> Certainty:
+        return Certainty(self._instructions, self._uses, self.graph, self._ends, self._register)
+
+    @cached_property
+    def _timed(self) -> set[int] | None:
+        """The registers that clocks influence; None where they influence more than registers."""
+        clocks = [pc for pc, i in enumerate(self._instructions) if clock_of(i)]
+        return self._influence.of(clocks) if clocks else set()
+
+    def harmless(self, instruction: int) -> bool:
+        """Whether nothing that the function computes depends on what an instruction returns."""
+        return self._influence.harmless(instruction)
+
+    def certain(self, wait: int) -> bool:
+        """Whether what has an effect after a wait for an mbarrier runs only after its success."""
+        return self._certainty.certain(wait)
+
+    def loop_of(self, *blocks: int) -> Loop | None:
+        """The smallest loop that some blocks are in."""
+        return self.graph.innermost(*blocks)
+
+    def timed(self, loop: Loop) -> bool:
+        """Whether a clock may end a loop."""
+        if self._timed is None:
+            return True
+        for block in loop.blocks:
+            row = self._uses.get(self._ends[block])
+            leaves = any(b not in loop.blocks for b in self.graph.successors[block])
+            if leaves and row is not None and (row.predicate in self._timed or not self._timed.isdisjoint(row.reads)):
+                return True
+        return False
+
+    def waits(self, loop: Loop) -> bool:
+        """Whether a loop waits for an mbarrier."""
+        return any(is_wait(self._instructions[pc]) for block in loop.blocks for pc in range(block, self._ends[block] + 1))
+
+
+def successors(block: Block, blocks: Mapping[int, Block]) -> list[int]:
+    """Where a block goes, the target of its branch first; EXIT for the end of the thread."""
+    after = [t if t in blocks else EXIT for t in block.end.targets]
+    if block.end.kind == "branch" and block.end.predicate is None:
+        return after[:1]
+    if block.end.kind in ("exit", "trap") or not after:
+        after.append(EXIT)
+    return after

@@ -1,0 +1,90 @@
+"""Whether a value that differs between schedules can be seen in what a kernel computes: clocks, outcomes of waits, active masks.
+
+A walk that is blind to the order of instructions: what reads such a value passes it on; a branch by it passes it to all that is written
+where its two ways part, as far as that is read after they meet. The value is harmless unless it comes to an instruction with an effect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ptx_engine.machine.control_flow import EXIT, Graph
+from ptx_engine.machine.data_flow import ARITHMETIC
+from ptx_engine.machine.recording import Uses
+from ptx_engine.syntax.ast import Instruction
+
+#: instructions without a result that nobody sees either
+SILENT = frozenset({"nanosleep", "fence", "membar", "prefetch", "bra", "brx", "ret", "exit"})
+WAITS = frozenset({"test_wait", "try_wait"})
+
+
+def is_wait(instruction: Instruction) -> bool:
+    """``mbarrier.test_wait`` or ``mbarrier.try_wait``."""
+    return instruction.opcode == "mbarrier" and instruction.modifiers[0] in WAITS
+
+
+class Influence:
+    """Answers for the instructions of one function. ``ranges`` gives first and last instruction of each block of the graph, ``live``
+    what is read after its start."""
+
+    def __init__(
+        self, instructions: Sequence[Instruction], uses: Mapping[int, Uses], graph: Graph, ends: Mapping[int, int],
+        live: Mapping[int, frozenset[int]],
+    ) -> None:  # fmt: skip
+        self._instructions = instructions
+        self._uses = uses
+        self._graph = graph
+        self._ends = ends
+        self._live = live
+        self._known: dict[int, bool] = {}
+
+    def harmless(self, instruction: int) -> bool:
+        """Whether nothing that is computed depends on the result of an instruction."""
+        if instruction not in self._known:
+            self._known[instruction] = self.of([instruction]) is not None
+        return self._known[instruction]
+
+    def of(self, sources: Sequence[int]) -> set[int] | None:
+        """The registers that depend on the results of some instructions; None where more than registers does."""
+        state = "" if self._instructions[sources[0]].opcode != "mbarrier" else self._instructions[sources[0]].modifiers[0]
+        tainted = {r for pc in sources for r in self._uses[pc].writes}
+        size = -1
+        while size != len(tainted):
+            size = len(tainted)
+            for block in self._graph.successors:
+                if block != EXIT and not self._pass(block, tainted, reads_state=state.startswith("arrive")):
+                    return None
+        return tainted
+
+    def _pass(self, block: int, tainted: set[int], *, reads_state: bool) -> bool:
+        """Pass the registers on through a block; False where they come to an effect."""
+        for pc in range(block, self._ends[block] + 1):
+            row = self._uses.get(pc)
+            if row is None or (tainted.isdisjoint(row.reads) and row.predicate not in tainted):
+                continue
+            instruction = self._instructions[pc]
+            guarded = row.predicate in tainted
+            if instruction.opcode in SILENT:
+                continue
+            if instruction.opcode not in ARITHMETIC and not (reads_state and is_wait(instruction) and not guarded):
+                return False
+            if instruction.opcode in ARITHMETIC:
+                tainted |= row.writes
+        last = self._uses.get(self._ends[block])
+        if len(self._graph.successors[block]) < 2 or last is None:
+            return True
+        decides = last.predicate in tainted or not tainted.isdisjoint(last.reads)
+        return not decides or self._part(block, tainted)
+
+    def _part(self, block: int, tainted: set[int]) -> bool:
+        """The ways from a block part by such a value: what they write, where it is read after they meet."""
+        join = self._graph.join(block)
+        written: set[int] = set()
+        for way in self._graph.between(block):
+            for pc in range(way, self._ends[way] + 1):
+                instruction = self._instructions[pc]
+                if instruction.opcode not in ARITHMETIC | SILENT and not is_wait(instruction):
+                    return False
+                written |= self._uses[pc].writes if pc in self._uses else set()
+        tainted |= written & self._live.get(join, frozenset())
+        return True

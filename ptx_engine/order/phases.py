@@ -1,0 +1,243 @@
+"""Phases of mbarriers: what a wait acquires from the arrivals of its phase, and whether phases can run into each other.
+
+Two rules make the phase in which an arrival counts, and what a wait means, the same in every schedule: an arrival in phase k + 1 comes
+after a successful wait for phase k, and every wait for phase k comes before phase k + 1 completes. Before and after are of execution,
+which also follows what gives no memory order (.relaxed, copies). Source: PTX ISA 9.1, "Phase of the mbarrier object",
+"mbarrier.test_wait".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from ptx_engine.order.records import NEVER, Batch
+
+if TYPE_CHECKING:
+    from ptx_engine.order.clocks import Clock
+
+
+class Memory(Enum):
+    """Whether an arrival releases (a wait acquires) memory, or is .relaxed."""
+
+    ORDERED = "ordered"
+    RELAXED = "relaxed"
+
+
+class Rule(Enum):
+    """What a protocol of phases has broken."""
+
+    NO_WAIT = "no wait"
+    LATE_WAIT = "late wait"
+
+
+#: (message, what is missing) of a broken rule
+BREACH_TEXT = {
+    Rule.NO_WAIT: (
+        "an arrival in phase {phase} of the mbarrier at shared+0x{at:x} is not after a wait for phase {before}: it may count in that phase",
+        "no successful wait for phase {before} happens before the arrival",
+    ),
+    Rule.LATE_WAIT: (
+        "a wait for phase {phase} of the mbarrier at shared+0x{at:x} may come too late: phase {after} can complete before it, and then it "
+        "waits for a later phase or for nothing",
+        "no arrival in phase {after} happens after the wait",
+    ),
+}
+
+
+@dataclass(slots=True)
+class Signal:
+    """Threads arrive on an object (``key``, one of each CTA) in its current phase. With ``issued`` their copies arrive, when those issued
+    so far are complete."""
+
+    seq: int
+    batch: Batch
+    threads: np.ndarray
+    key: int
+    instruction: int
+    memory: Memory
+    issued: np.ndarray | None = None
+
+
+@dataclass(slots=True)
+class Await:
+    """Threads have waited for the phase of an object that is complete, the one before its current phase."""
+
+    seq: int
+    batch: Batch
+    threads: np.ndarray
+    key: int
+    instruction: int
+    memory: Memory
+
+
+@dataclass(slots=True)
+class PhaseEnd:
+    """The current phase of an object is complete in these CTAs."""
+
+    seq: int
+    batch: Batch
+    slots: np.ndarray
+    key: int
+
+
+@dataclass(slots=True)
+class Renewal:
+    """An object is initialised or invalidated in these CTAs: nothing of it is left."""
+
+    seq: int
+    batch: Batch
+    slots: np.ndarray
+    key: int
+
+
+PhaseEvent = Signal | Await | PhaseEnd | Renewal
+
+
+@dataclass(frozen=True, slots=True)
+class Breach:
+    """A broken rule: the phase, the grid-wide thread and the instruction, and (for a late wait) an arrival of the phase after it."""
+
+    rule: Rule
+    key: int
+    phase: int
+    thread: int
+    instruction: int
+    other: tuple[int, int] | None = None
+
+
+@dataclass
+class _Object:
+    """``held``: what arrivals of the current phase have released; ``passed``: those of the phase before it, for which the threads'
+    first and last waits are remembered."""
+
+    first: np.ndarray
+    last: np.ndarray
+    waited_at: np.ndarray
+    phase: int = 0
+    held: Clock = field(default_factory=dict)
+    passed: Clock = field(default_factory=dict)
+    arrival: tuple[int, int] | None = None
+
+
+class ThreadClocks(Protocol):
+    """What phases need of the clocks of threads."""
+
+    def known(self, thread: int) -> Clock: ...
+
+    def learn(self, thread: int, seq: int, clock: Clock) -> None: ...
+
+    def with_own(self, clock: Clock, threads: list[int], seq: int) -> Clock: ...
+
+    def agent(self, thread: int, seq: int, issued: int) -> Clock: ...
+
+    def execution(self, clock: Clock) -> Clock: ...
+
+    def join(self, clocks: list[Clock]) -> Clock: ...
+
+
+class Phases:
+    """The mbarriers of a launch, by CTA and key."""
+
+    def __init__(self, threads_per_cta: int, clocks: ThreadClocks) -> None:
+        self._n = threads_per_cta
+        self._clocks = clocks
+        self._objects: dict[tuple[int, int], _Object] = {}
+        #: the first breach of each kind by instructions, and how many there are
+        self.breaches: dict[tuple[Rule, int, int], tuple[Breach, int]] = {}
+
+    def _object(self, cta: int, key: int) -> _Object:
+        found = self._objects.get((cta, key))
+        if found is None:
+            found = self._objects[cta, key] = self._fresh()
+        return found
+
+    def _fresh(self) -> _Object:
+        return _Object(np.full(self._n, NEVER), np.full(self._n, -1, np.int64), np.zeros(self._n, np.int64))
+
+    def apply(self, event: PhaseEvent) -> None:
+        """The next event in executed order."""
+        if isinstance(event, Signal):
+            self._signal(event)
+        elif isinstance(event, Await):
+            self._await(event)
+        else:
+            for cta in event.batch.ctas[event.slots].tolist():
+                if isinstance(event, Renewal):
+                    self._objects.pop((cta, event.key), None)
+                else:
+                    self._end(self._object(cta, event.key), cta, event.key)
+
+    def _by_cta(self, event: Signal | Await) -> Iterator[tuple[int, list[int], np.ndarray]]:
+        """(CTA, its grid-wide threads, their positions in the event)."""
+        threads = event.batch.grid_threads(event.threads)
+        cuts = np.flatnonzero(np.diff(threads // self._n)) + 1
+        for part in np.split(np.arange(len(threads)), cuts):
+            members = threads[part].tolist()
+            yield members[0] // self._n, members, part
+
+    def _alike(self, members: list[int]) -> list[tuple[Clock, list[int]]]:
+        """The threads by what they know."""
+        found: dict[int, tuple[Clock, list[int]]] = {}
+        for thread in members:
+            clock = self._clocks.known(thread)
+            found.setdefault(id(clock), (clock, []))[1].append(thread)
+        return list(found.values())
+
+    def _signal(self, event: Signal) -> None:
+        for cta, members, part in self._by_cta(event):
+            state = self._object(cta, event.key)
+            groups = self._alike(members)
+            if state.phase > 0:
+                self._check_waited(state, cta, groups, event)
+            clock = self._clocks.with_own(self._clocks.join([c for c, _ in groups]), members, event.seq)
+            if event.issued is not None:
+                agents = [self._clocks.agent(t, event.seq, int(event.issued[i])) for t, i in zip(members, part.tolist())]
+                state.held = self._clocks.join([state.held, self._clocks.execution(clock), *agents])
+            elif event.memory is Memory.RELAXED:
+                state.held = self._clocks.join([state.held, self._clocks.execution(clock)])
+            else:
+                state.held = self._clocks.join([state.held, clock])
+            state.arrival = (members[-1], event.instruction)
+
+    def _check_waited(self, state: _Object, cta: int, groups: list[tuple[Clock, list[int]]], event: Signal) -> None:
+        """An arrival must know of a wait for the phase before it."""
+        for clock, members in groups:
+            row = clock.get(cta)
+            if row is not None and bool((row[2 * self._n :] > state.first).any()):
+                continue
+            for thread in members:
+                if state.first[thread - cta * self._n] == NEVER:
+                    self._breach(Breach(Rule.NO_WAIT, event.key, state.phase, thread, event.instruction))
+
+    def _await(self, event: Await) -> None:
+        for cta, members, _ in self._by_cta(event):
+            state = self._object(cta, event.key)
+            tids = np.asarray(members) - cta * self._n
+            state.first[tids] = np.minimum(state.first[tids], event.seq)
+            state.last[tids], state.waited_at[tids] = event.seq, event.instruction
+            gained = state.passed if event.memory is Memory.ORDERED else self._clocks.execution(state.passed)
+            for clock, alike in self._alike(members):
+                after = self._clocks.join([clock, gained])
+                for thread in alike:
+                    self._clocks.learn(thread, event.seq, after)
+
+    def _end(self, state: _Object, cta: int, key: int) -> None:
+        row = state.held.get(cta)
+        if row is not None and state.arrival is not None:
+            late = np.flatnonzero((state.last >= 0) & (row[2 * self._n :] <= state.last))
+            for tid in late.tolist():
+                thread, at = cta * self._n + tid, int(state.waited_at[tid])
+                self._breach(Breach(Rule.LATE_WAIT, key, state.phase - 1, thread, at, state.arrival))
+        after = self._fresh()
+        after.phase, after.passed = state.phase + 1, state.held
+        self._objects[cta, key] = after
+
+    def _breach(self, breach: Breach) -> None:
+        at = (breach.rule, breach.instruction, breach.other[1] if breach.other is not None else -1)
+        first, count = self.breaches.get(at, (breach, 0))
+        self.breaches[at] = (first, count + 1)
