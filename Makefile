@@ -1,7 +1,7 @@
 # Every target uses the Python of the environment it is run in: make check PYTHON=.venv/bin/python
 PYTHON ?= python3
 
-.PHONY: check lint types test nightly compat schema instructions modules
+.PHONY: check lint types test nightly compat upgrades schema instructions modules
 
 check: lint types test
 
@@ -27,6 +27,19 @@ compat:
 	    build/compat-$$version/bin/pip install -q '.[triton,dev]' triton==$$version && \
 	    build/compat-$$version/bin/python -m pytest -n 2 tests/hooks tests/references || exit 1; \
 	done
+
+# every version records the demo's kernels, and every newer one compiles and compares them
+UPGRADES ?= 3.7.1 3.8.0 3.9.0
+
+upgrades:
+	for version in $(UPGRADES); do \
+	    rm -rf build/upgrade-$$version build/recorded-$$version && $(PYTHON) -m venv build/upgrade-$$version && \
+	    build/upgrade-$$version/bin/pip install -q '.[triton]' triton==$$version && \
+	    build/upgrade-$$version/bin/volta-pass baseline record build/recorded-$$version --target cuda:80 -- python configs/demo/autotuned.py || exit 1; \
+	done; \
+	for old in $(UPGRADES); do for new in $(UPGRADES); do \
+	    if [ $$old != $$new ]; then build/upgrade-$$new/bin/volta-pass baseline check build/recorded-$$old || exit 1; fi; \
+	done; done
 
 schema:
 	$(PYTHON) -m volta_pass.spec.schema > configs/launch_spec.schema.json

@@ -41,6 +41,7 @@ VARIABLES = (
     Variable("VOLTA_CACHE_MB", r"\d+(\.\d*)?", "a number of MiB", "bound of that folder; the least recently used goes first"),
     Variable("VOLTA_STORE", r"[a-z0-9+]+://.+", "an fsspec URL such as s3://bucket/folder", "a store of verdicts shared by a team"),
     Variable("VOLTA_STORE_MODE", r"ro|rw", "ro or rw", "whether the shared store is written to (default: rw)"),
+    Variable("VOLTA_BASELINE", r".+", "a folder", "record every validated launch there (volta-pass baseline record sets it)"),
     Variable("VOLTA_DEBUG", r"0|1", "0 or 1", "show tracebacks of internal errors"),
 )
 
@@ -60,9 +61,10 @@ def environment_errors(environ: Mapping[str, str]) -> list[str]:
         errors.append(f"VOLTA_TARGET={target!r} is no target that Triton compiles for: cuda: and one of {', '.join(map(str, ARCHS))}")
     if os.path.isdir(environ.get("VOLTA_REPORT", "")):
         errors.append(f"VOLTA_REPORT={environ['VOLTA_REPORT']!r} is a folder, it must be the path of a .json file")
-    cache = environ.get("VOLTA_CACHE_DIR", "")
-    if cache and os.path.exists(cache) and not os.path.isdir(cache):
-        errors.append(f"VOLTA_CACHE_DIR={cache!r} is no folder")
+    for name in ("VOLTA_CACHE_DIR", "VOLTA_BASELINE"):
+        folder = environ.get(name, "")
+        if folder and os.path.exists(folder) and not os.path.isdir(folder):
+            errors.append(f"{name}={folder!r} is no folder")
     return errors
 
 

@@ -91,7 +91,21 @@ class FunctionReference:
     label: str
 
 
-Reference = TtirReference | FunctionReference
+@dataclass(frozen=True)
+class PtxReference:
+    """Another PTX of the same arguments as a reference; ``launch`` has its own grid, block and shared memory."""
+
+    text: str
+    entry: str
+    launch: Launch
+    label: str
+
+    def identity(self) -> str:
+        """A text that determines the reference, for cache keys."""
+        return self.entry + self.text + str(launch_to_json(self.launch))
+
+
+Reference = TtirReference | FunctionReference | PtxReference
 
 
 @dataclass(frozen=True)
@@ -113,6 +127,8 @@ class ValidationJob:
     reference: Reference | None = None
     contents: Mapping[str, Callable[[], np.ndarray]] = field(default_factory=dict)
     constants: Mapping[str, Any] = field(default_factory=dict)
+    #: how to compile the kernel again, as JSON values, for recordings; enters no key
+    recipe: Mapping[str, Any] = field(default_factory=dict)
     toolchain: Mapping[str, str] = field(default_factory=dict)
     options: Options = field(default_factory=Options)
     assumptions: tuple[str, ...] = ()

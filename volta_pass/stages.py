@@ -21,7 +21,7 @@ from ptx_engine.launch import BoundLaunch, Footprint, Launch, Role, TensorArg, b
 from ptx_engine.terms.arena import Arena
 from ptx_engine.verdict import Verdict
 from volta_pass.cta_sample import choose_ctas
-from volta_pass.job import FunctionReference, Options, TtirReference
+from volta_pass.job import FunctionReference, Options, PtxReference, Reference, TtirReference
 
 if TYPE_CHECKING:
     from ptx_engine.machine import Execution
@@ -126,10 +126,25 @@ class Stages:
                 ) from error
         return Evaluated(footprints)
 
-    def reference(self, reference: TtirReference | FunctionReference, constants: Mapping[str, Any]) -> Evaluated:
-        """Evaluate a cached reference of either kind. Raises PtxError."""
+    def ptx(self, reference: PtxReference) -> Evaluated:
+        """Execute another PTX over the same inputs, under its own grid and block. Raises PtxError."""
+        from ptx_engine.machine import Budget, execute
+        from ptx_engine.syntax import parse
+
+        seconds = self.seconds_left()
+        budget = Budget() if seconds is None else Budget(seconds=seconds)
+        with self.timed("reference"):
+            execution = execute(
+                parse(reference.text), reference.entry or None, self.rebound(reference.launch), budget=budget, source=reference.text
+            )
+        return Evaluated(execution.footprints, execution.findings)
+
+    def reference(self, reference: Reference, constants: Mapping[str, Any]) -> Evaluated:
+        """Evaluate a cached reference of any kind. Raises PtxError."""
         if isinstance(reference, TtirReference):
             return self.source(reference.text, reference.launch, "reference", reference.language)
+        if isinstance(reference, PtxReference):
+            return self.ptx(reference)
         return self.function(reference, constants)
 
     def decide(self, reference: Mapping[str, Footprint], candidate: Mapping[str, Footprint]) -> Verdict:

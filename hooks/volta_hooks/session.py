@@ -12,12 +12,14 @@ import sys
 import threading
 import traceback
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from ptx_engine.errors import PtxError
 from ptx_engine.verdict import Status
 from volta_hooks.bundle import write_bundle
 from volta_hooks.policy import Mode
+from volta_pass.baseline.recording import Recording
 from volta_pass.job import FunctionReference, Options, TtirReference, ValidationJob, contents_digest, launch_to_json
 from volta_pass.kernel_report import REFERENCE, KernelReport, proved_from_json
 from volta_pass.store import Store, canonical, digest, own_version
@@ -60,6 +62,7 @@ class Session:
         self.mode = mode
         self.options = Options.from_environment()
         self.store = Store.from_environment(self.say_once) if store is None else store
+        self.recording = _recording()
         self.reports: list[KernelReport] = []
         self.tunings: dict[str, Tuning] = {}
         self._lock = threading.RLock()
@@ -84,6 +87,8 @@ class Session:
             if tuning is not None:
                 tuning.reports.append(report)
                 self._group(tuning, job, report, label)
+            if self.recording is not None:
+                self._record(self.recording, job, report)
             if report.blame.party == "compiler" and not report.bundle:
                 report.bundle = write_bundle(job, report=report)
             return report
@@ -92,6 +97,12 @@ class Session:
         """Say which source the configurations of a tuning are compared with, before the first of them is validated."""
         with self._lock:
             self.tunings.setdefault(key, Tuning(reference, [(reference, [])]))
+
+    def _record(self, recording: Recording, job: ValidationJob, report: KernelReport) -> None:
+        try:
+            recording.add(job, job.recipe, report)
+        except OSError as error:
+            self.say_once(f"{recording.folder} cannot be written, so that {job.kernel} is not recorded: {error}")
 
     def _tuning(self, job: ValidationJob, key: str, label: str) -> Tuning | None:
         """The tuning that a job belongs to; the first job with a source of its own opens it."""
@@ -240,6 +251,12 @@ class Session:
                 write_json(self.reports, path)
             except OSError as error:
                 print(f"volta-pass: cannot write {path}: {error}", file=sys.stderr)
+
+
+def _recording() -> Recording | None:
+    """Where ``VOLTA_BASELINE`` asks for launches to be recorded."""
+    folder = os.environ.get("VOLTA_BASELINE")
+    return Recording(Path(folder)) if folder else None
 
 
 def _is_ours(filename: str) -> bool:

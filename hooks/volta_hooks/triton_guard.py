@@ -42,6 +42,8 @@ class CompiledCode:
     constants: Mapping[str, Any]
     metadata: Any
     compile_s: float
+    #: what Triton specialised arguments on, by path
+    attributes: Any = None
 
 
 @contextmanager
@@ -161,10 +163,17 @@ class Guard:
             reference=self._function_reference(captured),
             contents=captured.contents,
             constants=dict(code.constants),
+            recipe=self._recipe() if self.session.recording is not None else {},
             toolchain={"Triton": triton.__version__},
             options=self.session.options,
             assumptions=captured.assumptions,
         )
+
+    def _recipe(self) -> dict[str, Any]:
+        from volta_hooks.triton_recipe import recipe
+
+        code = self.code
+        return recipe(code.fn, dict(zip(code.names, code.types)), code.constants, code.attributes, code.metadata)
 
     def _function_reference(self, captured: CapturedLaunch) -> FunctionReference | None:
         fn = reference_of(self.code.fn)

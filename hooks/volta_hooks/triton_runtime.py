@@ -94,8 +94,9 @@ def _code(src: Any, metadata: Any, texts: dict[str, str], hashed: str) -> Compil
     fn = getattr(src, "fn", None)
     name = kernel_name(fn) if fn is not None else str(metadata.name)
     return CompiledCode(
-        name, fn, texts["ptx"], texts["ttir"], names, tuple(src.signature.values()), constants, metadata, _compile_s.get(hashed, 0.0)
-    )
+        name, fn, texts["ptx"], texts["ttir"], names, tuple(src.signature.values()), constants, metadata, _compile_s.get(hashed, 0.0),
+        getattr(src, "attrs", None),
+    )  # fmt: skip
 
 
 def _follow_runs(adapt_arrays: bool) -> None:

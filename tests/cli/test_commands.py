@@ -204,7 +204,7 @@ def test_the_edge_turns_errors_into_codes(capsys: pytest.CaptureFixture[str], mo
 
 
 def test_variables_are_validated(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    good = ("warn", "cuda:80", "r.json", "10", "all", "exact", "/tmp", "64", "memory://x", "ro", "1")
+    good = ("warn", "cuda:80", "r.json", "10", "all", "exact", "/tmp", "64", "memory://x", "ro", "/tmp", "1")
     assert environment_errors({v.name: value for v, value in zip(VARIABLES, good, strict=True)}) == []
     for name, value in [("VOLTA_VALIDATE", "2"), ("VOLTA_TARGET", "sm_80"), ("VOLTA_SECONDS", "-1"), ("VOLTA_CTAS", "0")]:
         assert len(environment_errors({name: value})) == 1

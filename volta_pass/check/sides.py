@@ -42,6 +42,8 @@ class ReadySide:
     run: Callable[[BoundLaunch], SideRun]
     seconds: dict[str, float]
     ptx_name: str = ""
+    #: the PTX, of a side that is or was compiled to PTX
+    text: str = ""
     toolchain: dict[str, str] = field(default_factory=dict)
     #: what its module declares: variables and functions
     names: frozenset[str] = frozenset()
@@ -107,7 +109,7 @@ def ready_ptx(side: SideSpec, text: str, spec: Spec, options: CheckOptions, ptx_
             raise
 
     names = frozenset(v.name for v in module.variables) | frozenset(f.name for f in module.functions)
-    return ReadySide(side, entry.name, side.launch, run, seconds, name, names=names)
+    return ReadySide(side, entry.name, side.launch, run, seconds, name, text, names=names)
 
 
 def _execute(module: Module, entry: str, bound: BoundLaunch, options: CheckOptions, text: str, externs: dict[str, str]) -> SideRun:

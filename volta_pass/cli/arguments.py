@@ -15,7 +15,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="volta-pass", description="Translation validation of GPU kernels.", epilog=_EXIT_CODES)
     parser.add_argument("--version", action="version", version=_version())
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    for add in (_add_check, _add_race, _add_run, _add_emulate, _add_demo, _add_bench, _add_cache, _add_doctor):
+    for add in (_add_check, _add_race, _add_run, _add_emulate, _add_demo, _add_bench, _add_baseline, _add_cache, _add_doctor):
         add(commands)
     return parser
 
@@ -105,6 +105,30 @@ def _add_bench(commands: Any) -> None:
     parser = _add(commands, "bench", "Measure, and compare with the targets.")
     what = "triton: validation time over Triton's compile time; exec: thread-instructions per second"
     parser.add_argument("name", choices=("triton", "exec"), metavar="NAME", help=what)
+
+
+def _add_baseline(commands: Any) -> None:
+    text = "Record validated launches under one compiler version, and compare with what another one makes of them."
+    parser: argparse.ArgumentParser = commands.add_parser("baseline", help=text, description=text, epilog=_EXIT_CODES)
+    actions = parser.add_subparsers(title="actions", required=True, metavar="ACTION")
+    record = _add_action(actions, "record", "Record every launch of a program, or the candidates of launch specs.")
+    record.add_argument("folder", metavar="DIR", help="the recording")
+    record.add_argument("--target", default=None, metavar="cuda:80", help="compile for this target and run without a GPU")
+    record.add_argument("specs", nargs="*", metavar="SPEC", help="launch specs; or, after --, a program and its arguments")
+    check = _add_action(
+        actions, "check", "Compile the recorded kernels with the installed compiler and compare (their source is compiled, not run)."
+    )
+    check.add_argument("folder", metavar="DIR", help="the recording")
+    diff = _add_action(actions, "diff", "Compare two recordings.")
+    diff.add_argument("folder", metavar="A", help="the older recording")
+    diff.add_argument("other", metavar="B", help="the newer recording")
+
+
+def _add_action(actions: Any, name: str, help_text: str) -> argparse.ArgumentParser:
+    parser = _add(actions, name, help_text)
+    parser.set_defaults(command_function=_command("baseline"), action=name)
+    parser.add_argument("--allow-code", action="store_true", help="import Python and Triton code that specs name")
+    return parser
 
 
 def _add_cache(commands: Any) -> None:

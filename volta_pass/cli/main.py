@@ -21,8 +21,18 @@ BAD_INPUT, UNKNOWN, UNSUPPORTED, DEFECT, INTERRUPTED = 2, 3, 4, 70, 130
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; the exit code. Usage errors leave through argparse with code 2."""
     parser = build_parser()
-    args = parser.parse_args(argv)
+    words, program = program_apart(list(sys.argv[1:] if argv is None else argv))
+    args = parser.parse_args(words)
+    args.recorded_program = program
     return guarded(lambda: _dispatch(args.command_function, args))
+
+
+def program_apart(words: list[str]) -> tuple[list[str], list[str]]:
+    """``baseline record ... -- PROGRAM ARGUMENTS``: our words, and the program's, which are not ours to read."""
+    if words[:2] != ["baseline", "record"] or "--" not in words:
+        return words, []
+    at = words.index("--")
+    return words[:at], words[at + 1 :]
 
 
 def _dispatch(command: Callable[..., int], args: object) -> int:

@@ -63,11 +63,11 @@ def run_program(program: str, arguments: list[str], environ: dict[str, str], *, 
     """Run a Python program under the hook and wait; its exit code (128 + n where signal n ended it)."""
     kind = "module" if module else "file"
     command = [sys.executable, "-m", "volta_hooks.program", kind, program, *arguments]
-    process = subprocess.run(command, env=_with_source_tree(environ), check=False)
+    process = subprocess.run(command, env=with_source_tree(environ), check=False)
     return process.returncode if process.returncode >= 0 else 128 - process.returncode
 
 
-def _with_source_tree(environ: dict[str, str]) -> dict[str, str]:
+def with_source_tree(environ: dict[str, str]) -> dict[str, str]:
     """The environment, with our packages on the path where they are not installed but run from a source tree."""
     root = Path(__file__).parents[2]
     if not (root / "hooks" / "volta_hooks").is_dir():

@@ -1,0 +1,161 @@
+"""A recording: a folder with one entry per validated launch (its PTX, IR, source, launch, verdict, compiler), in the store's format.
+
+Entries are data only: what is read back is checked, and damaged entries are named, never used.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ptx_engine.errors import LaunchError
+from ptx_engine.launch import Arg, Launch, NullArg, Role, ScalarArg, TensorArg
+from volta_pass.job import ValidationJob, launch_to_json
+from volta_pass.kernel_report import KernelReport
+from volta_pass.store.container import CorruptEntryError, pack, unpack
+from volta_pass.store.keys import canonical, digest
+from volta_pass.store.places import Folder
+
+KIND = "kernels"
+_FACTS, _PTX, _SOURCE, _PROGRAM = "facts.json", "candidate.ptx", "source.mlir", "program.py"
+
+
+@dataclass(frozen=True)
+class Record:
+    """One captured launch: what was compiled, from what, for which launch, by which compiler, with which verdict.
+
+    ``recipe`` says how to compile it again (``{"refused": why}`` where that cannot be); ``report`` is the JSON of its report.
+    """
+
+    kernel: str
+    configuration: Mapping[str, Any]
+    target: str
+    ptx: str
+    entry: str
+    source: str | None
+    launch: Launch
+    recipe: Mapping[str, Any]
+    report: Mapping[str, Any]
+    toolchain: Mapping[str, str]
+    assumptions: tuple[str, ...] = ()
+
+    @property
+    def identity(self) -> str:
+        """What a launch is called in every compiler: kernel, configuration, target, grid and arguments."""
+        row = launch_to_json(self.launch)
+        args = [arg for arg in row["args"] if arg["name"] not in _SCRATCH]
+        plain = {key: str(value) for key, value in self.configuration.items()}
+        return digest(self.kernel, canonical(plain), self.target, canonical([row["grid"], args]))
+
+    @property
+    def compiler(self) -> str:
+        """Name and version: ``Triton 3.9.0``."""
+        return " ".join(f"{name} {version}" for name, version in self.toolchain.items()) or "an unknown compiler"
+
+    def label(self) -> str:
+        """Kernel and configuration on one line."""
+        return " ".join([self.kernel, *(f"{key}={value}" for key, value in self.configuration.items())])
+
+
+#: arguments that compilers add
+_SCRATCH = frozenset({"global_scratch", "profile_scratch"})
+
+
+@dataclass
+class Recording:
+    """The entries of a folder. ``damaged`` names those that could not be read."""
+
+    folder: Path
+    damaged: list[str] = field(default_factory=list)
+
+    def add(self, job: ValidationJob, recipe: Mapping[str, Any], report: KernelReport) -> str:
+        """Write one launch; its identity. Raises OSError where the folder cannot be written."""
+        record = Record(
+            job.kernel, job.configuration, job.target, job.ptx, job.entry, job.source, job.launch, recipe, report.to_json(),
+            job.toolchain, job.assumptions,
+        )  # fmt: skip
+        self.write(record)
+        return record.identity
+
+    def write(self, record: Record) -> None:
+        """Write a record under its identity, over an older one."""
+        arrays = {a.name: a.contents for a in record.launch.args if isinstance(a, TensorArg) and not isinstance(a.contents, str)}
+        program = str(record.recipe.get("source", ""))
+        facts = {
+            "kernel": record.kernel, "configuration": dict(record.configuration), "target": record.target, "entry": record.entry,
+            "launch": launch_to_json(record.launch), "recipe": {k: v for k, v in record.recipe.items() if k != "source"},
+            "report": dict(record.report), "toolchain": dict(record.toolchain), "assumptions": list(record.assumptions),
+            "contents": {name: [str(a.dtype), list(a.shape)] for name, a in arrays.items()},
+        }  # fmt: skip
+        sections = {_FACTS: canonical(facts).encode(), _PTX: record.ptx.encode(), _PROGRAM: program.encode()}
+        if record.source is not None:
+            sections[_SOURCE] = record.source.encode()
+        for position, array in enumerate(arrays.values()):
+            sections[f"contents.{position}"] = np.ascontiguousarray(array).tobytes()
+        key = record.identity
+        Folder(self.folder).write(_name(key), pack(key, sections))
+
+    def records(self) -> list[Record]:
+        """Every entry that is whole, by kernel and configuration. Raises LaunchError if the folder holds none at all."""
+        found, self.damaged = [], []
+        place = Folder(self.folder)
+        for item in place.items():
+            data = place.read(item.name)
+            try:
+                _, sections = unpack(data or b"", item.name.rpartition("/")[2])
+                found.append(_record(sections))
+            except (CorruptEntryError, KeyError, TypeError, ValueError, LaunchError) as error:
+                self.damaged.append(f"{item.name}: {error}")
+        if not found and not self.damaged:
+            raise LaunchError(f"{self.folder} holds no recording", hint="volta-pass baseline record DIR -- python program.py makes one")
+        return sorted(found, key=lambda record: (record.kernel, record.label(), record.identity))
+
+
+def _name(key: str) -> str:
+    return f"{KIND}/{key[:2]}/{key}"
+
+
+def _record(sections: Mapping[str, bytes]) -> Record:
+    facts = json.loads(sections[_FACTS])
+    arrays = {
+        name: np.frombuffer(sections[f"contents.{i}"], np.dtype(dtype)).reshape([int(n) for n in shape])
+        for i, (name, (dtype, shape)) in enumerate(facts["contents"].items())
+    }
+    recipe = dict(facts["recipe"])
+    if sections[_PROGRAM]:
+        recipe["source"] = sections[_PROGRAM].decode()
+    source = sections[_SOURCE].decode() if _SOURCE in sections else None
+    return Record(
+        str(facts["kernel"]), dict(facts["configuration"]), str(facts["target"]), sections[_PTX].decode(), str(facts["entry"]), source,
+        launch_from_json(facts["launch"], arrays), recipe, dict(facts["report"]), dict(facts["toolchain"]), tuple(facts["assumptions"]),
+    )  # fmt: skip
+
+
+def launch_from_json(row: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Launch:
+    """The inverse of ``job.launch_to_json``; contents come from ``arrays``. Raises KeyError, TypeError, ValueError, LaunchError."""
+    ctas = None if row["ctas"] == "all" else tuple(_extent(cta) for cta in row["ctas"])
+    args = tuple(_arg(arg, arrays) for arg in row["args"])
+    return Launch(_extent(row["grid"]), _extent(row["block"]), args, int(row["dynamic_shared_bytes"]), ctas)
+
+
+def _extent(values: Any) -> tuple[int, int, int]:
+    x, y, z = (int(v) for v in values)
+    return x, y, z
+
+
+def _arg(row: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Arg:
+    name = str(row["name"])
+    if row["kind"] == "null":
+        return NullArg(name)
+    if row["kind"] == "scalar":
+        return ScalarArg(name, str(row["dtype"]), row["value"])
+    shape, strides = tuple(int(n) for n in row["shape"]), tuple(int(n) for n in row["strides"])
+    contents = arrays[name] if name in arrays else str(row["contents"])
+    return TensorArg(
+        name, str(row["dtype"]), shape, Role(row["role"]), strides, contents, str(row.get("alias", "")), int(row.get("extra_elements", 0))
+    )

@@ -1,0 +1,151 @@
+"""``volta-pass baseline record | check | diff``: which kernels another compiler version changes, before a GPU sees them."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from ptx_engine.errors import LaunchError, PtxError, UnsupportedError
+from volta_pass.baseline.compare import WRONG, Change, Outcome, compare, missing, no_longer_compiles
+from volta_pass.baseline.recompile import CompileFailedError, recompile
+from volta_pass.baseline.recording import Record, Recording
+from volta_pass.baseline.specs import recompile_spec, record_spec
+from volta_pass.baseline.table import outcome_table
+from volta_pass.check import CheckOptions
+from volta_pass.cli.run import checked, with_source_tree
+from volta_pass.diagnostics import render
+from volta_pass.job import Options
+from volta_pass.terminal import wants_color
+
+
+def command(args: argparse.Namespace) -> int:
+    """One of the three; 1 where a kernel changed its meaning, raced anew or no longer compiles."""
+    actions: dict[str, Callable[[argparse.Namespace], int]] = {"record": _record, "check": _check, "diff": _diff}
+    return actions[args.action](args)
+
+
+# --- record -------------------------------------------------------------------------------------
+
+
+def _record(args: argparse.Namespace) -> int:
+    words, program = args.specs, args.recorded_program
+    if bool(words) == bool(program):
+        raise LaunchError("nothing to record" if not words else "specs and a program at once", hint="SPEC ..., or -- python program.py ...")
+    recording = Recording(Path(args.folder).absolute())
+    code = 0
+    if program:
+        code = _run(program, args, recording.folder)
+    for path in words:
+        report = record_spec(path, recording, CheckOptions(allow_code=args.allow_code))
+        print(f"{path}: {report.verdict}", file=sys.stderr)
+    found = recording.records() if recording.folder.is_dir() else []
+    if args.json:
+        print(json.dumps({"folder": str(recording.folder), "kernels": len(found)}, indent=2))
+    else:
+        print(f"{len(found)} launches are recorded in {recording.folder}")
+    return code if found or code else 2
+
+
+def _run(program: list[str], args: argparse.Namespace, folder: Path) -> int:
+    """Run a program with validation on (warnings only: a recording ends no program); its exit code."""
+    environ = {**os.environ, "VOLTA_BASELINE": str(folder), "VOLTA_VALIDATE": "warn"}
+    if args.target:
+        environ["VOLTA_TARGET"] = args.target
+    try:
+        done = subprocess.run(_command(program), env=with_source_tree(checked(environ)), check=False)
+    except OSError as error:
+        raise LaunchError(f"cannot run {program[0]}: {error.strerror}", hint="-- python program.py, or -- pytest ...") from None
+    return done.returncode if done.returncode >= 0 else 128 - done.returncode
+
+
+def _command(program: list[str]) -> list[str]:
+    """Python programs and pytest under the hook even where no ``.pth`` file is installed; other programs as they are."""
+    name, rest = os.path.basename(program[0]), program[1:]
+    start = [sys.executable, "-m", "volta_hooks.program"]
+    if name.startswith("python") and rest[:1] == ["-m"] and len(rest) > 1:
+        return [*start, "module", *rest[1:]]
+    if name.startswith("python") and rest and not rest[0].startswith("-"):
+        return [*start, "file", *rest]
+    if name == "pytest":
+        return [*start, "module", "pytest", *rest]
+    return program
+
+
+# --- check and diff -----------------------------------------------------------------------------
+
+
+def _check(args: argparse.Namespace) -> int:
+    recording = Recording(Path(args.folder))
+    records = recording.records()
+    options, allowed = Options.from_environment(), CheckOptions(allow_code=args.allow_code)
+    outcomes = []
+    for number, record in enumerate(records, 1):
+        _progress(f"[{number}/{len(records)}] {record.label()}")
+        outcomes.append(_again(record, recording.folder, options, allowed))
+    return _tell(outcomes, recording.damaged, args)
+
+
+def _again(record: Record, folder: Path, options: Options, allowed: CheckOptions) -> Outcome:
+    try:
+        spec = record.recipe.get("compiler") == "spec"
+        newer = recompile_spec(record, allowed) if spec else recompile(record, folder / "sources")
+    except CompileFailedError as error:
+        return no_longer_compiles(record, str(error))
+    except UnsupportedError as error:
+        return Outcome(record, None, Change.UNSUPPORTED, error.message)
+    return _compared(record, newer, options)
+
+
+def _diff(args: argparse.Namespace) -> int:
+    left, right = Recording(Path(args.folder)), Recording(Path(args.other))
+    newer = {record.identity: record for record in right.records()}
+    options = Options.from_environment()
+    outcomes = []
+    for record in left.records():
+        found = newer.pop(record.identity, None)
+        outcomes.append(missing(record) if found is None else _compared(record, found, options))
+    outcomes += [missing(record) for record in newer.values()]
+    return _tell(outcomes, [*left.damaged, *right.damaged], args)
+
+
+def _compared(record: Record, newer: Record, options: Options) -> Outcome:
+    try:
+        return compare(record, newer, options)
+    except PtxError as error:
+        return Outcome(record, newer, Change.UNKNOWN, error.message)
+
+
+def _progress(text: str) -> None:
+    if sys.stderr.isatty():
+        print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)
+
+
+def _tell(outcomes: Sequence[Outcome], damaged: Sequence[str], args: argparse.Namespace) -> int:
+    if sys.stderr.isatty():
+        print("\r\x1b[K", end="", file=sys.stderr)
+    if args.json:
+        print(json.dumps({"kernels": [outcome.to_json() for outcome in outcomes], "damaged": list(damaged)}, indent=2))
+    else:
+        for outcome in outcomes:
+            if outcome.change in WRONG and outcome.report is not None:
+                print(render(outcome.report), file=sys.stderr)
+        print(outcome_table(outcomes, color=not args.no_color and wants_color(sys.stdout)), end="")
+        for name in damaged:
+            print(f"damaged entry, not used: {name}", file=sys.stderr)
+    return exit_code(outcomes, damaged)
+
+
+def exit_code(outcomes: Sequence[Outcome], damaged: Sequence[str]) -> int:
+    """1 refuted, racy or uncompilable; 3 unknown, missing or damaged; 4 unsupported; 0 all equal."""
+    counts = Counter(outcome.change for outcome in outcomes)
+    if any(counts[change] for change in WRONG):
+        return 1
+    if damaged or counts[Change.UNKNOWN] or counts[Change.MISSING]:
+        return 3
+    return 4 if counts[Change.UNSUPPORTED] else 0
