@@ -282,8 +282,19 @@ class Storage:
             if empty.any():
                 self.drop(rows[(cols == ZERO).all(axis=2).any(axis=1)])
                 self.drop(cols[(rows == ZERO).all(axis=2).any(axis=1)])
-                return np.where(empty, acc, ids)
-        return ids
+                ids = np.where(empty, acc, ids)
+        return self._infinite_sums(rows, cols, acc, ids) if has_const(acc) else ids
+
+    def _infinite_sums(self, rows: np.ndarray, cols: np.ndarray, acc: np.ndarray, ids: np.ndarray) -> np.ndarray:
+        """An infinite accumulator stays what it is where all products are finite: data are finite reals."""
+        infinite = (acc == POS_INF) | (acc == NEG_INF)
+        if not infinite.any():
+            return ids
+        finite = [~((x >= POS_INF) & (x <= UNDEF)).any(axis=2) for x in (rows, cols)]
+        infinite &= finite[0][:, :, None] & finite[1][:, None, :]
+        self.drop(rows[infinite.any(axis=2)])
+        self.drop(cols[infinite.any(axis=1)])
+        return np.where(infinite, acc, ids)
 
     def nary(self, op: Op, operands: np.ndarray) -> np.ndarray:
         """``op`` (NSUM, NMAX, NMIN) over the last axis: ids (..., L) -> ids (...)."""
