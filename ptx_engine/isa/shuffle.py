@@ -14,7 +14,7 @@ from ptx_engine.isa.decode import Decode, Environment, Step
 from ptx_engine.isa.group import WARP, Group
 from ptx_engine.isa.registry import instruction
 from ptx_engine.isa.values import Sym, Value, choose, take, uninitialised
-from ptx_engine.isa.warp import LanesMissing, absent_lanes, lane_bits
+from ptx_engine.isa.warp import LanesMissing, Meeting, absent_lanes, lane_bits
 
 _S = "PTX ISA 9.1, Data Movement and Conversion Instructions: shfl.sync"
 
@@ -30,27 +30,27 @@ def uniform(value: Value, what: str) -> int:
     raise NotStructuredError(f"{what} differs between threads", feature=what)
 
 
-def check_membership(env: Environment, g: Group, mask: Value, pc: int, what: str, *, joint: bool = False) -> np.ndarray | None:
+def check_membership(env: Environment, g: Group, mask: Value, pc: int, what: str, meeting: Meeting = Meeting.INSTRUCTION) -> np.ndarray | None:
     """Wait for the lanes of the mask: raises LanesMissing while some of them have neither come nor exited.
 
     An executing lane that is not in its mask is a finding (the ISA: undefined behaviour). Each lane's mask; None where it is all of a
-    complete warp. ``joint``: the others may be at any instruction of the kind.
+    complete warp.
     """
     if isinstance(mask, Sym) or mask is None:
         raise NotStructuredError(f"{what}: symbolic member mask", feature=what)
     if isinstance(mask, int) and mask == 0xFFFFFFFF and g.whole_warps:
-        if env.order.exchanging and not joint:
+        if env.order.exchanging and meeting is Meeting.INSTRUCTION:
             env.order.exchange(pc, g.threads, g.lane_and_warp()[1])
         return None
     lane, warp = g.lane_and_warp()
     members = np.broadcast_to(np.asarray(mask, np.uint32), lane.shape)
     absent = absent_lanes(lane, warp, members, env.lanes_gone())
     if absent.any():
-        raise LanesMissing(what, g.threads, members, absent, joint)
+        raise LanesMissing(what, g.threads, members, absent, meeting)
     outside = members & lane_bits(lane) == 0
     if outside.any():
         env.finding("barrier misuse", f"{what}: an executing lane is not in the member mask", g, np.flatnonzero(outside), pc)
-    if env.order.exchanging and not joint:
+    if env.order.exchanging and meeting is Meeting.INSTRUCTION:
         env.order.exchange(pc, g.threads, warp.astype(np.int64) << 32 | members)
     return members
 
@@ -143,7 +143,7 @@ def bar_warp_sync(d: Decode) -> Step:
     mask, env, pc, order = d.src(0, 32), d.env, d.pc, d.env.order
 
     def step(g: Group) -> None:
-        members = check_membership(env, g, g.R[mask], pc, "bar.warp.sync", joint=True)
+        members = check_membership(env, g, g.R[mask], pc, "bar.warp.sync", Meeting.ANYWHERE)
         if members is None:
             order.warp_barrier(pc, g.threads)
             return

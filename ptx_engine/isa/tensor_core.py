@@ -1,7 +1,7 @@
 """Tensor cores: mma.sync as warp collectives over whole columns of warps.
 
 An mma is one dot record over all warps of the group: no additions are emitted. A group in which a warp is not complete
-is refused: the instructions are ``.aligned``. Integer products are exact, with 32-bit wrap-around where it can matter.
+waits for its other lanes: the instructions are ``.aligned``. Integer products are exact, with 32-bit wrap-around where it can matter.
 Source: PTX ISA 9.1, "Warp Level Matrix Multiply-Accumulate Instructions".
 """
 
@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from ptx_engine.errors import NotStructuredError, UnsupportedError
+from ptx_engine.errors import UnsupportedError
 from ptx_engine.isa import fragments
 from ptx_engine.isa.decode import Decode, Step
 from ptx_engine.isa.fragments import Layout
@@ -20,6 +20,7 @@ from ptx_engine.isa.mma_shapes import ACCUMULATORS, ELEMENTS, Element, extents
 from ptx_engine.isa.move import require_vec
 from ptx_engine.isa.registry import instruction
 from ptx_engine.isa.values import Fmt
+from ptx_engine.isa.warp import LanesMissing, Meeting, absent_lanes
 
 #: matrices (warps, rows, K / 2) of a compressed A -> (warps, rows, K)
 Spread = Callable[[Group, np.ndarray], np.ndarray]
@@ -28,9 +29,12 @@ _S = "PTX ISA 9.1, Warp Level Matrix Multiply-Accumulate Instructions: "
 
 
 def require_warps(d: Decode, g: Group) -> None:
-    """An aligned collective needs complete warps."""
+    """An aligned collective needs complete warps: raises LanesMissing where one is not, so that its other lanes can come, or be missed."""
     if not g.whole_warps:
-        raise NotStructuredError(f"{d.ins.mnemonic} is executed by part of a warp", feature="divergence at an aligned collective")
+        lane, warp = g.lane_and_warp()
+        members = np.full(g.n, 0xFFFFFFFF, np.uint32)
+        absent = absent_lanes(lane, warp, members, np.zeros_like(d.env.lanes_gone()))
+        raise LanesMissing(d.ins.mnemonic, g.threads, members, absent, Meeting.ALIGNED)
 
 
 def stack(columns: "Sequence[int | float | np.ndarray]", n: int, dtype: np.dtype) -> np.ndarray:

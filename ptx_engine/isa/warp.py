@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from enum import Enum
+
 import numpy as np
 
 from ptx_engine.errors import NotStructuredError, UnsupportedError
@@ -9,20 +11,28 @@ from ptx_engine.isa.group import WARP, Group
 from ptx_engine.isa.values import Sym, Value, uninitialised
 
 
+class Meeting(Enum):
+    """Where lanes of a warp meet: at any instruction of a kind (``bar.warp.sync``); those of a mask at one instruction; or all lanes of the
+    warp at one instruction, which is the same for all (``.aligned``: exited lanes are missing too)."""
+
+    ANYWHERE = "anywhere"
+    INSTRUCTION = "instruction"
+    ALIGNED = "aligned"
+
+
 class LanesMissing(Exception):
     """Raised by an instruction, before it has done anything, for lanes of its member mask that have not come yet.
 
-    ``threads`` execute it, ``members`` are their masks, ``absent`` (0 for a lane that may go on) the lanes each waits for;
-    ``joint``: the others may be at any instruction of the kind (``bar.warp.sync``).
+    ``threads`` execute it, ``members`` are their masks, ``absent`` (0 for a lane that may go on) the lanes each waits for.
     """
 
-    def __init__(self, what: str, threads: np.ndarray, members: np.ndarray, absent: np.ndarray, joint: bool) -> None:
+    def __init__(self, what: str, threads: np.ndarray, members: np.ndarray, absent: np.ndarray, meeting: Meeting) -> None:
         super().__init__(what)
         self.what = what
         self.threads = threads
         self.members = members
         self.absent = absent
-        self.joint = joint
+        self.meeting = meeting
 
 
 def lane_bits(lane: np.ndarray) -> np.ndarray:

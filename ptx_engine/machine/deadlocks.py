@@ -8,9 +8,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ptx_engine.findings import Finding
-from ptx_engine.isa.warp import lane_names
+from ptx_engine.isa.group import WARP
+from ptx_engine.isa.warp import Meeting, lane_names
 from ptx_engine.launch import Launch
 from ptx_engine.machine.barriers import Barriers, Waiting
+from ptx_engine.machine.findings_log import FindingLog
 from ptx_engine.machine.mbarriers import Mbarriers, Objects
 from ptx_engine.machine.polling import Pollers
 from ptx_engine.machine.warp_syncs import Standing, WarpSyncs
@@ -34,10 +36,10 @@ class Deadlocks:
         self._launch = launch
         self._found: dict[tuple[int, ...], Finding] = {}
 
-    def add(self, ctas: np.ndarray, stuck: Sequence[Stuck]) -> None:
-        """Record the groups that wait at the end of a batch of CTAs (linear numbers)."""
+    def add(self, ctas: np.ndarray, stuck: Sequence[Stuck], but: frozenset[int] = frozenset()) -> None:
+        """Record the groups that wait at the end of a batch of CTAs (linear numbers), but for some slots: there the cause is known."""
         slots = [np.unique(s.threads // self._launch.threads) for s in stuck]
-        for slot in np.unique(np.concatenate(slots)).tolist() if stuck else []:
+        for slot in np.setdiff1d(np.concatenate(slots), list(but)).tolist() if stuck else []:
             here = [s for s, of in zip(stuck, slots) if slot in of]
             key = tuple(sorted({s.instruction for s in here}))
             known = self._found.get(key)
@@ -79,6 +81,8 @@ def _arrivals(barriers: Barriers, waiting: Waiting) -> Callable[[int], str]:
 def stuck_at_warp_syncs(syncs: WarpSyncs) -> Iterator[Stuck]:
     """Who waits for lanes of the same warp."""
     for s in syncs.waiting:
+        if s.meeting is Meeting.ALIGNED:
+            continue
         masks = np.unique(s.members)
         mask = f"mask 0x{int(masks[0]):08x}" if len(masks) == 1 else "different masks"
         yield Stuck(s.group.threads, s.pc, f"{s.what} with {mask}", _missing_lanes(s, syncs))
@@ -88,9 +92,42 @@ def _missing_lanes(s: Standing, syncs: WarpSyncs) -> Callable[[int], str]:
     def text(slot: int) -> str:
         first = int(np.flatnonzero(s.group.threads // syncs.block_threads == slot)[0])
         missing = syncs.missing(s)[first]
-        return f"{lane_names(missing)} of the warp, named by the mask, never {'come to a' if s.joint else 'execute this'} {s.what}"
+        return f"{lane_names(missing)} of the warp, named by the mask, never {'come to a' if s.meeting is Meeting.ANYWHERE else 'execute this'} {s.what}"
 
     return text
+
+
+def divided_warps(syncs: WarpSyncs, log: FindingLog, stuck: Sequence[Stuck]) -> frozenset[int]:
+    """Report the ``.aligned`` collectives that only a part of a warp has come to; the slots of their CTAs."""
+    found: set[int] = set()
+    for s in syncs.waiting:
+        if s.meeting is not Meeting.ALIGNED:
+            continue
+        found.update((s.group.threads // syncs.block_threads).tolist())
+        missing = syncs.missing(s)
+        names = lane_names(int(missing[0]))
+        why = _whereabouts(s, int(missing[0]), syncs, stuck)
+        log.add(
+            "divergent collective", f"{s.what} is executed by a part of a warp: {names} {why}", s.group, np.arange(s.group.n), s.pc,
+            role=s.what, missing=f"{names} of the warp at the same instruction",
+        )  # fmt: skip
+    return frozenset(found)
+
+
+def _whereabouts(s: Standing, missing: int, syncs: WarpSyncs, stuck: Sequence[Stuck]) -> str:
+    """What has become of the lanes that are missing in the warp of a group's first thread."""
+    first = int(s.group.threads[0])
+    slot, tid = divmod(first, syncs.block_threads)
+    base = first - tid % WARP
+    if tid - tid % WARP + missing.bit_length() > syncs.block_threads:
+        return f"do not exist in a block of {syncs.block_threads} threads"
+    lanes = [base + i for i in range(WARP) if missing >> i & 1]
+    elsewhere = [(o.group.threads, f"another {o.what}") for o in syncs.waiting if o is not s and o.meeting is Meeting.ALIGNED]
+    for threads, at in [*elsewhere, *((other.threads, other.at) for other in stuck)]:
+        if np.isin(lanes, threads).all():
+            return f"wait{'s' * (len(lanes) == 1)} at {at}"
+    gone = int(syncs.gone()[s.group.lane_and_warp()[1][0]])
+    return f"{'has' if len(lanes) == 1 else 'have'} exited" if missing & ~gone == 0 else "never come to it"
 
 
 def stuck_in_loops(pollers: Pollers, mbarriers: Mbarriers) -> Iterator[Stuck]:

@@ -23,7 +23,7 @@ from ptx_engine.isa.warp import LanesMissing
 from ptx_engine.launch import BoundLaunch, Footprint, Role
 from ptx_engine.machine.barriers import Barriers, Completed, Waiting, reduce
 from ptx_engine.machine.data_flow import DataFlow
-from ptx_engine.machine.deadlocks import Deadlocks, stuck_at_barriers, stuck_at_warp_syncs, stuck_in_loops
+from ptx_engine.machine.deadlocks import Deadlocks, divided_warps, stuck_at_barriers, stuck_at_warp_syncs, stuck_in_loops
 from ptx_engine.machine.environment import MachineEnvironment, local_layout, shared_layout
 from ptx_engine.machine.findings_log import FindingLog
 from ptx_engine.machine.loops import turn
@@ -258,7 +258,7 @@ class Machine:
         if ready.any():
             self._push(self._subset(g, arrived[ready], live), pc)
         self.warp_syncs.waiting.append(
-            Standing(self._subset(g, arrived[~ready], live), pc, missing.what, missing.members[~ready], missing.joint)
+            Standing(self._subset(g, arrived[~ready], live), pc, missing.what, missing.members[~ready], missing.meeting)
         )
 
     def _note(self, error: PtxError, g: Group, instruction: int) -> None:
@@ -435,7 +435,9 @@ class Machine:
         if any(not p.on_mbarrier for p in self.polling.waiting) and len(self.log.ctas) < self.bound.launch.cta_count:
             raise BudgetError("a loop waits for a store of a CTA that does not run together with it", hint="launch fewer CTAs")
         polls = stuck_in_loops(self.polling, self.env.mbarriers)
-        self.deadlocks.add(self.log.ctas, [*stuck_at_barriers(self.barriers), *stuck_at_warp_syncs(self.warp_syncs), *polls])
+        stuck = [*stuck_at_barriers(self.barriers), *stuck_at_warp_syncs(self.warp_syncs), *polls]
+        divided = divided_warps(self.warp_syncs, self.log, stuck)
+        self.deadlocks.add(self.log.ctas, stuck, divided)
 
     # --- the end --------------------------------------------------------------------------------
 

@@ -1,8 +1,9 @@
 """Lanes that wait for others of their warp: ``.sync`` instructions with a member mask act as barriers of a warp's lanes.
 
 A lane goes on when every lane of its mask has come with the same mask, or has exited: to any ``bar.warp.sync``, or to the very same
-instruction where values are exchanged. Source: PTX ISA 9.1, "bar.warp.sync", "shfl.sync" ("non-exited threads corresponding to
-membermask have executed shfl.sync with the same qualifiers and same membermask value").
+instruction where values are exchanged. All lanes of a warp come to an ``.aligned`` collective, or nobody does what it says.
+Source: PTX ISA 9.1, "bar.warp.sync", "shfl.sync" ("non-exited threads corresponding to membermask have executed shfl.sync with the
+same qualifiers and same membermask value"), "mma" ("undefined ... if any thread in the warp has exited").
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ptx_engine.isa.group import WARP, Group
-from ptx_engine.isa.warp import absent_lanes, lane_bits
+from ptx_engine.isa.warp import Meeting, absent_lanes, lane_bits
 
 #: instead of an instruction number: all ``bar.warp.sync`` are one meeting place
 ANY_PLACE = -1
@@ -21,17 +22,17 @@ ANY_PLACE = -1
 
 @dataclass
 class Standing:
-    """A group that has come to instruction ``pc``; ``members`` is each lane's mask, ``joint`` whether any ``bar.warp.sync`` will do."""
+    """A group that has come to instruction ``pc``; ``members`` is each lane's mask."""
 
     group: Group
     pc: int
     what: str
     members: np.ndarray
-    joint: bool
+    meeting: Meeting
 
     @property
     def place(self) -> int:
-        return ANY_PLACE if self.joint else self.pc
+        return ANY_PLACE if self.meeting is Meeting.ANYWHERE else self.pc
 
 
 @dataclass
@@ -89,8 +90,8 @@ class WarpSyncs:
             if not ready.all():
                 self.waiting.append(_part(entry, ~ready))
                 entry = _part(entry, ready)
-            met.groups.append((entry.group, entry.pc + entry.joint))
-        if entries[0].joint:
+            met.groups.append((entry.group, entry.pc + (entry.meeting is Meeting.ANYWHERE)))
+        if entries[0].meeting is Meeting.ANYWHERE:
             threads = np.concatenate([e.group.threads for e in entries])[absent == 0]
             members = np.concatenate([e.members for e in entries])[absent == 0]
             met.barriers += [(entries[0].pc, np.sort(threads[members == mask])) for mask in np.unique(members)]
@@ -103,19 +104,21 @@ class WarpSyncs:
     def parted(self, mnemonic: Callable[[int], str]) -> Standing | None:
         """A group whose lanes would be complete if the same instruction elsewhere in the program counted, as the ISA has it."""
         for first in self.waiting:
-            alike = [s for s in self.waiting if not s.joint and mnemonic(s.pc) == mnemonic(first.pc)]
-            if not first.joint and len({s.pc for s in alike}) > 1 and (_absent(alike, self.gone()) == 0).any():
+            alike = [s for s in self.waiting if s.meeting is Meeting.INSTRUCTION and mnemonic(s.pc) == mnemonic(first.pc)]
+            if first in alike and len({s.pc for s in alike}) > 1 and (_absent(alike, self.gone()) == 0).any():
                 return first
         return None
 
 
 def _part(entry: Standing, chosen: np.ndarray) -> Standing:
     where = np.flatnonzero(chosen)
-    return Standing(entry.group.subset(where, range(len(entry.group.R))), entry.pc, entry.what, entry.members[where], entry.joint)
+    return Standing(entry.group.subset(where, range(len(entry.group.R))), entry.pc, entry.what, entry.members[where], entry.meeting)
 
 
 def _absent(entries: list[Standing], gone: np.ndarray) -> np.ndarray:
     """For all lanes of the entries, one after another, who of their masks is missing."""
     places = [e.group.lane_and_warp() for e in entries]
     lane, warp = (np.concatenate([place[i] for place in places]) for i in (0, 1))
+    if entries[0].meeting is Meeting.ALIGNED:
+        gone = np.zeros_like(gone)
     return absent_lanes(lane, warp, np.concatenate([e.members for e in entries]), gone)
