@@ -21,6 +21,7 @@ from ptx_engine.isa.group import Group
 from ptx_engine.isa.integer import to_signed
 from ptx_engine.isa.move import pack
 from ptx_engine.isa.registry import instruction
+from ptx_engine.isa.simple import Choice, Integers
 from ptx_engine.isa.values import (
     FLOATS,
     Part,
@@ -131,6 +132,8 @@ def setp(d: Decode) -> Step:
             raise ParseError(f"{d.ins.mnemonic} needs two destination predicates", span=d.ins.span)
         return _setp_packed(p, q, a, b, compare, combined)
     if q is None and combined is None:
+        if d.mods["type"] not in PACKS:
+            d.simple = Integers("setp." + _UNSIGNED.get(d.mods["cmp"], d.mods["cmp"]), p, (a, b), d.bits, d.signed)
 
         def plain(g: Group) -> None:
             g.R[p] = compare(g.R[a], g.R[b])[0]
@@ -234,6 +237,7 @@ def selp(d: Decode) -> Step:
     dst, a, b, arena, bits = d.dst(), d.src(1), d.src(2), d.arena, d.bits
     c, negated = d.predicate(3)
     kind = d.mods["type"]
+    d.simple = Choice(dst, b, a, c) if negated else Choice(dst, a, b, c)
 
     def step(g: Group) -> None:
         R = g.R

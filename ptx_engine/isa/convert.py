@@ -19,6 +19,7 @@ from ptx_engine.isa.group import Group
 from ptx_engine.isa.integer import to_signed
 from ptx_engine.isa.move import unpack
 from ptx_engine.isa.registry import instruction, refuse
+from ptx_engine.isa.simple import Extension
 from ptx_engine.isa.values import BITS, E4M3, E5M2, FLOATS, TF32, Fmt, Sym, Value, int_fmt, narrow, uninitialised
 from ptx_engine.syntax.ast import Reg
 from ptx_engine.terms import Arena
@@ -161,7 +162,10 @@ def integer_to_integer(d: Decode) -> Step:
             return _resize_symbolic(arena, value, bits, signed, width, register, kind[0] == "s", saturate)
         return _resize(to_signed(value, bits) if signed else value, width, register, kind[0] == "s", saturate)
 
-    return _unary(d, compute)
+    step = _unary(d, compute)
+    if not saturate and register == width >= 16 and bits >= 16:
+        d.simple = Extension(d.dst(), d.src(1), bits, width, signed)
+    return step
 
 
 def int_range(width: int, signed: bool) -> tuple[int, int]:

@@ -12,6 +12,7 @@ from ptx_engine.isa.algebra import PROPERTIES, Mode
 from ptx_engine.isa.decode import Decode, Step
 from ptx_engine.isa.group import Group
 from ptx_engine.isa.registry import instruction, refuse
+from ptx_engine.isa.simple import Floats
 from ptx_engine.isa.values import BF16, F16, F32, F64, Fmt
 
 #: type slot -> formats of the parts, low half first
@@ -35,8 +36,11 @@ def mode_of(d: Decode) -> Mode:
 def elementwise(d: Decode, operator: str, sources: int) -> Step:
     """A step that applies an operator of the algebra to each part."""
     d.expect(sources + 1)
-    compute = d.algebra.apply(operator, PACKS[d.mods["type"]], mode_of(d))
+    fmts, mode = PACKS[d.mods["type"]], mode_of(d)
+    compute = d.algebra.apply(operator, fmts, mode)
     dst, where = d.dst(), [d.src(i + 1) for i in range(sources)]
+    if len(fmts) == 1 and not (mode.sat or mode.relu or mode.satfinite):
+        d.simple = Floats(operator, dst, tuple(where), fmts[0])
     if sources == 1:
         (a,) = where
 

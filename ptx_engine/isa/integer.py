@@ -15,6 +15,7 @@ from ptx_engine.isa.bits import symbolic_integer
 from ptx_engine.isa.decode import Decode, Step
 from ptx_engine.isa.group import Group
 from ptx_engine.isa.registry import instruction
+from ptx_engine.isa.simple import Integers
 from ptx_engine.isa.values import INT, UINT, Sym, Value
 
 INTS = "type=u16|u32|u64|s16|s32|s64"
@@ -45,6 +46,7 @@ def binary_step(d: Decode, name: str, fast: Callable[[Value, Value], Value], sig
     dst, a, b, bits = d.dst(), d.src(1), d.src(2), d.bits
     mask = (1 << bits) - 1
     arena, pc = d.arena, d.pc
+    d.simple = Integers(name, dst, (a, b), bits)
 
     def step(g: Group) -> None:
         R = g.R
@@ -65,6 +67,7 @@ def table_step(d: Decode, name: str, compute: Callable[..., "int | np.ndarray"],
     dst, bits = d.dst(), d.bits
     where = [d.src(i + 1) for i in range(sources)]
     arena = d.arena
+    d.simple = Integers(name, dst, tuple(where), bits, signed)
 
     def step(g: Group) -> None:
         R = g.R
@@ -157,6 +160,7 @@ def mad(d: Decode) -> Step:
     dst, a, b, c = d.dst(), d.src(1), d.src(2), d.src(3)
     mask = (1 << bits) - 1
     arena = d.arena
+    d.simple = Integers("mad", dst, (a, b, c), bits)
 
     def step(g: Group) -> None:
         R = g.R
@@ -180,6 +184,8 @@ def _product_step(d: Decode, wide: bool, addend: int | None) -> Step:
     mask = (1 << out) - 1
     arena = d.arena
     name = "mul.wide" if wide else "mul.hi"
+    if wide:
+        d.simple = Integers(name, dst, (a, b), bits, signed) if addend is None else Integers("mad.wide", dst, (a, b, addend), bits, signed)
 
     def step(g: Group) -> None:
         R = g.R
@@ -286,6 +292,7 @@ def _logic_step(d: Decode, name: str, fast: Callable[[Value, Value], Value]) -> 
     d.expect(3)
     dst, a, b = d.dst(), d.src(1), d.src(2)
     bits, arena = d.bits, d.arena
+    d.simple = Integers(name, dst, (a, b), bits)
 
     def step(g: Group) -> None:
         R = g.R
@@ -320,6 +327,7 @@ def logic_not(d: Decode) -> Step:
     d.expect(2)
     dst, a, bits, arena = d.dst(), d.src(1), d.bits, d.arena
     mask: "int | bool" = True if bits == 1 else (1 << bits) - 1
+    d.simple = Integers("not", dst, (a,), bits)
 
     def step(g: Group) -> None:
         R = g.R
@@ -356,6 +364,7 @@ def _shift(bits: int, value: "int | np.ndarray", amount: "int | np.ndarray", lef
 def _shift_step(d: Decode, name: str, left: bool, signed: bool) -> Step:
     d.expect(3)
     dst, a, b, bits, arena = d.dst(), d.src(1), d.src(2, 32), d.bits, d.arena
+    d.simple = Integers(name, dst, (a, b), bits, signed)
 
     def step(g: Group) -> None:
         R = g.R

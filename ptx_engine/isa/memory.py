@@ -16,6 +16,7 @@ from ptx_engine.isa.decode import TYPE_BITS, Decode, Step, Strength
 from ptx_engine.isa.group import Group
 from ptx_engine.isa.move import zero_parts
 from ptx_engine.isa.registry import instruction
+from ptx_engine.isa.simple import Load, Store
 from ptx_engine.isa.values import INT, UINT, Sym, Value, int_fmt, wrap_int
 from ptx_engine.syntax.ast import IntLit, Operand, Reg
 from ptx_engine.terms import Arena
@@ -40,7 +41,11 @@ def space_of(d: Decode) -> str:
              f"{SPACE} {CACHE} !nc {EVICT} {L2} {HINT} {PREFETCH} {VEC} {TYPES}",
              f"{SPACE} {CACHE} {EVICT} {L2} !nc {HINT} {PREFETCH} {VEC} {TYPES}", source=_S + "ld")  # fmt: skip
 def ld(d: Decode) -> Step:
-    return _load(d, d.env.memory.load)
+    step = _load(d, d.env.memory.load)
+    targets, width = d.elements(0), TYPE_BITS[d.mods["type"]]
+    if len(targets) == 1 and register_bits(d, targets[0]) == width:
+        d.simple = Load(d.dst_of(targets[0]), d.place(1), space_of(d), width)
+    return step
 
 
 STRONG_TYPES = f"{SPACE} {EVICT} {L2} {HINT} {PREFETCH} {VEC} {TYPES}"
@@ -134,7 +139,11 @@ def widen(arena: Arena, value: Value, bits: int, register: int, signed: bool) ->
 
 @instruction("st", f"[!weak] {SPACE} {CACHE} {EVICT} {L2} {HINT} {VEC} {TYPES}", source=_S + "st")
 def st(d: Decode) -> Step:
-    return _store(d, d.env.memory.store)
+    step = _store(d, d.env.memory.store)
+    sources, width = d.elements(1), TYPE_BITS[d.mods["type"]]
+    if len(sources) == 1 and register_bits(d, sources[0]) == width:
+        d.simple = Store(d.src_of(sources[0], width), d.place(0), space_of(d), width)
+    return step
 
 
 @instruction("st", f"volatile {SPACE} {EVICT} {L2} {HINT} {VEC} {TYPES}",

@@ -16,6 +16,7 @@ from ptx_engine.isa.decode import Decode, Step
 from ptx_engine.isa.group import Group
 from ptx_engine.isa.registry import instruction, refuse
 from ptx_engine.isa.reinterpret import pieces_of
+from ptx_engine.isa.simple import Copy, Extension
 from ptx_engine.isa.values import BITS, UINT, Part, Sym, Value, int_fmt, split_bits, uninitialised
 from ptx_engine.syntax.ast import Vec
 from ptx_engine.terms import UNDEF, Arena
@@ -101,6 +102,7 @@ def mov(d: Decode) -> Step:
 
         return unpacking
     dst, source, name = d.dst(), d.src(1), d.ins.mnemonic
+    d.simple = Copy(dst, source)
 
     def copy(g: Group) -> None:
         value = g.R[source]
@@ -116,6 +118,8 @@ def cvta(d: Decode) -> Step:
     d.expect(2)
     window = {"shared": SHARED_WINDOW, "shared::cta": SHARED_WINDOW, "local": LOCAL_WINDOW}.get(d.mods["space"], 0)
     dst, source, to = d.dst(), d.src(1), d.has("to")
+    if not window:
+        d.simple = Extension(dst, source, d.bits, d.bits, False)
 
     def step(g: Group) -> None:
         R = g.R

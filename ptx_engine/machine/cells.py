@@ -29,6 +29,7 @@ from ptx_engine.isa.values import (
     uninitialised,
 )
 from ptx_engine.terms import UNDEF, Arena
+from ptx_engine.terms.storage import has_const
 
 UNINITIALISED = 0
 _PIECES = 8  # tags per format: no element has more pieces than 8 bytes / 1
@@ -119,6 +120,8 @@ class Cells:
         self.size_bytes = size_bytes
         self.ids = np.zeros(slots * self.stride, np.int32)
         self.tags = np.zeros(slots * self.stride, np.uint8)
+        #: whether a cell that is no bits may hold an interned constant
+        self.constants = False
 
     def index(self, slots: "int | np.ndarray", address: "int | np.ndarray") -> "int | np.ndarray":
         """The first cell of each access."""
@@ -136,6 +139,8 @@ class Cells:
         """Store columns of cells at consecutive indices from ``index``; of several lanes at one address the last one stays."""
         for j, (ids, tag) in enumerate(cells):
             where = index + j
+            if not self.constants and tag != self.formats.bits:
+                self.constants = has_const(ids)
             if isinstance(where, int) and isinstance(ids, np.ndarray):
                 ids = ids[-1:]
                 where = slice(where, where + 1)  # type: ignore[assignment]

@@ -19,7 +19,8 @@ from ptx_engine.isa.concrete import ConcreteAlgebra
 from ptx_engine.launch import Launch, bind
 from ptx_engine.machine.emulate_arguments import Bound, bind_arguments
 from ptx_engine.machine.emulate_memory import ByteStorage, ConcreteMemory
-from ptx_engine.machine.executor import NO_EXTERNS, Budget, Machine
+from ptx_engine.machine.execution import Budget
+from ptx_engine.machine.executor import NO_EXTERNS, Machine
 from ptx_engine.machine.memory import Memory
 from ptx_engine.machine.preparation import calls_inlined, choose_entry
 from ptx_engine.machine.variables import VariableBuffer, zero_bytes

@@ -242,7 +242,8 @@ class Storage:
             self.flush()
         return ident
 
-    def _emit_column(self, op: int, count: int, a: Ids, b: Ids = 0, c: Ids = 0) -> np.ndarray:
+    def emit_column(self, op: int, count: int, a: Ids, b: Ids = 0, c: Ids = 0) -> np.ndarray:
+        """Emit ``count`` nodes without folding."""
         if self.pending:
             self.flush()
         first = self.stored
@@ -265,9 +266,9 @@ class Storage:
             return self.emit_scalar(op, a, b, c)
         shape = _common_shape(a, b, c)
         if len(shape) == 1:
-            return self._emit_column(op, shape[0], a, b, c)
+            return self.emit_column(op, shape[0], a, b, c)
         flat = tuple(x if isinstance(x, int) else (x if x.shape == shape else np.broadcast_to(x, shape)).ravel() for x in (a, b, c))
-        return self._emit_column(op, math.prod(shape), *flat).reshape(shape)
+        return self.emit_column(op, math.prod(shape), *flat).reshape(shape)
 
     # --- records --------------------------------------------------------------------------------
 
@@ -276,7 +277,7 @@ class Storage:
         self.flush()
         record = DotRecord(self.stored, rows, cols, acc)
         self.dots.append(record)
-        ids = self._emit_column(Op.DOT, acc.size, len(self.dots) - 1).reshape(acc.shape)
+        ids = self.emit_column(Op.DOT, acc.size, len(self.dots) - 1).reshape(acc.shape)
         if has_const(rows) or has_const(cols):  # products that are zero throughout leave the accumulator as it was
             empty = (rows == ZERO).all(axis=2)[:, :, None] | (cols == ZERO).all(axis=2)[:, None, :]
             if empty.any():
@@ -312,7 +313,7 @@ class Storage:
     def _nary(self, op: Op, flat: np.ndarray) -> np.ndarray:
         self.flush()
         self.naries.append(NaryRecord(self.stored, flat))
-        return self._emit_column(op, len(flat), len(self.naries) - 1)
+        return self.emit_column(op, len(flat), len(self.naries) - 1)
 
 
 def _common_shape(a: Ids, b: Ids, c: Ids) -> tuple[int, ...]:

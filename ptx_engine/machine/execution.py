@@ -1,0 +1,40 @@
+"""What bounds an execution, and what comes of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ptx_engine.findings import Finding
+from ptx_engine.launch import Footprint
+from ptx_engine.machine.program import PtxOrigin
+
+
+@dataclass(frozen=True)
+class Budget:
+    """Limits of one execution; running out raises BudgetError, which becomes the verdict ``unknown``."""
+
+    thread_instructions: int = 2_000_000_000
+    seconds: float = 120.0
+    terms: int = 1 << 28
+    #: threads of CTAs executed together (columns are this long)
+    batch_threads: int = 1 << 15
+    batch_shared_bytes: int = 1 << 25
+    #: runs of a block by closures after which it is fused; None: never. The outcome is the same
+    fuse_after: int | None = 8
+
+
+@dataclass
+class Execution:
+    """What one side did: elements written per tensor, findings, how much ran."""
+
+    footprints: dict[str, Footprint]
+    findings: list[Finding]
+    ctas_executed: int
+    ctas_total: int
+    instructions: int
+    seconds: dict[str, float]
+    assumptions: list[str]
+    #: the arena origins of this side, by instruction
+    origins: list[PtxOrigin] = field(default_factory=list)
+    #: why equal footprints prove nothing about other schedules (a value returned by an atomic is used): no proof then
+    schedule_dependent: list[str] = field(default_factory=list)

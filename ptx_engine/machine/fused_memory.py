@@ -1,0 +1,128 @@
+"""Loads and stores of whole columns for fused code: the usual access at its lowest price.
+
+Each function does what ``Memory`` does for an access without a fault, of elements of one format that fill one cell and fold with nothing.
+Where an access is not like that it does nothing and says so (None, False), and the instruction's closure takes over.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable
+from time import perf_counter
+
+import numpy as np
+
+from ptx_engine.isa.group import Group
+from ptx_engine.isa.values import Fmt
+from ptx_engine.machine.memory import Memory
+from ptx_engine.machine.tensors import TensorMemory
+from ptx_engine.order.records import Space
+from ptx_engine.terms import CONST_CAP, Ids
+from ptx_engine.terms.storage import has_const
+
+Loader = Callable[[Group, "int | np.ndarray"], "Ids | None"]
+Storer = Callable[[Group, "int | np.ndarray", Ids], bool]
+
+
+def fits_a_cell(memory: Memory, fmt: Fmt, bits: int) -> bool:
+    """Whether an element of the format is one cell of shared memory and one register of ``bits``."""
+    return fmt.kind == "float" and fmt.bits == bits == 8 * memory.formats.granule
+
+
+def input_at(memory: Memory, address: int, bits: int) -> TensorMemory | None:
+    """The input whose elements of ``bits`` are implicit terms, if an address lies in one."""
+    number = bisect_right([b.address for b in memory.bound.buffers], address) - 1
+    tensor = memory.tensors[number] if number >= 0 else None
+    if tensor is None or address >= tensor.stop or tensor.cells is not None or not tensor.read_only or tensor.buffer.input is None:
+        return None
+    aligned = tensor.first % tensor.element_bytes == 0
+    return tensor if aligned and tensor.fmt.kind == "float" and tensor.fmt.bits == bits else None
+
+
+def input_loader(tensor: TensorMemory) -> Loader:
+    """Elements of an input that nothing may write, at addresses that differ between threads."""
+    entry = tensor.buffer.input
+    assert entry is not None
+    first, last, size = np.uint64(tensor.first), tensor.stop - tensor.first - tensor.element_bytes, tensor.element_bytes
+    shift, highest = np.uint64(size.bit_length() - 1), -1 - entry.base
+
+    def load(g: Group, address: "int | np.ndarray") -> Ids | None:
+        offset = address - first
+        union = int(np.bitwise_or.reduce(offset))
+        if union & (size - 1) or (union > last and int(np.maximum.reduce(offset)) > last):
+            return None
+        return np.asarray((highest - (offset >> shift).view(np.int64)).astype(np.int32))
+
+    return load
+
+
+def shared_loader(memory: Memory, fmt: Fmt, instruction: int) -> Loader:
+    """One cell of shared memory for each thread."""
+    tag, size, order = memory.formats.tag(fmt), fmt.bits // 8, memory.order
+    pattern = bytes([tag])
+
+    def load(g: Group, address: "int | np.ndarray") -> Ids | None:
+        nonlocal pattern
+        if isinstance(address, int):
+            return _one(memory, g, address, tag, size, instruction)
+        if not _inside(address, size, memory.shared_bytes):
+            return None
+        cells = memory.shared
+        index = cells.index(g.slots, address)
+        if len(pattern) != g.n:
+            pattern = bytes([tag]) * g.n
+        if cells.tags[index].tobytes() != pattern:
+            return None
+        ids: np.ndarray = cells.ids[index]
+        if cells.constants and has_const(ids):
+            return None
+        start = perf_counter()
+        order.read(Space.SHARED, instruction, g.threads, address, size)
+        memory.order_seconds += perf_counter() - start
+        return ids
+
+    return load
+
+
+def _inside(address: np.ndarray, size: int, window: int) -> bool:
+    """Whether all addresses are aligned and in the window."""
+    union = int(np.bitwise_or.reduce(address))
+    return not union & (size - 1) and (union <= window - size or int(np.maximum.reduce(address)) <= window - size)
+
+
+def _one(memory: Memory, g: Group, address: int, tag: int, size: int, instruction: int) -> int | None:
+    """The cell that all threads read."""
+    cells, slot = memory.shared, g.slots
+    if slot.__class__ is not int or not 0 <= address <= memory.shared_bytes - size or address % size:
+        return None
+    index = address // size + slot * cells.stride
+    if cells.tags[index] != tag:
+        return None
+    found = int(cells.ids[index])
+    if 0 <= found < CONST_CAP:
+        return None
+    start = perf_counter()
+    memory.order.read(Space.SHARED, instruction, g.threads, address, size)
+    memory.order_seconds += perf_counter() - start
+    return found
+
+
+def shared_storer(memory: Memory, fmt: Fmt, instruction: int) -> Storer:
+    """One cell of shared memory for each thread; no id may be a constant."""
+    tag, size, order = memory.formats.tag(fmt), fmt.bits // 8, memory.order
+
+    def store(g: Group, address: "int | np.ndarray", ids: Ids) -> bool:
+        if not isinstance(address, np.ndarray) or not _inside(address, size, memory.shared_bytes):
+            return False
+        memory.writes += 1
+        seen = np.full(g.n, ids, np.int64) if isinstance(ids, int) else ids.astype(np.int64)
+        start = perf_counter()
+        order.write(Space.SHARED, instruction, g.threads, address, size, seen)
+        memory.order_seconds += perf_counter() - start
+        cells = memory.shared
+        index = cells.index(g.slots, address)
+        cells.ids[index] = ids
+        cells.tags[index] = tag
+        return True
+
+    return store

@@ -1,0 +1,84 @@
+"""What a block's registers held in one run of it by closures: what its fused code then expects."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from ptx_engine.isa.group import Group
+from ptx_engine.isa.simple import Load, Store, sources_of
+from ptx_engine.isa.values import Value
+from ptx_engine.machine.findings_log import FindingLog
+from ptx_engine.machine.fused_kinds import Kind, kind_of
+from ptx_engine.machine.memory import Memory
+from ptx_engine.machine.order_port import OrderPort
+from ptx_engine.terms import Arena
+
+if TYPE_CHECKING:
+    from ptx_engine.machine.program import Block, Program
+
+
+class Counter(Protocol):
+    """Who counts thread-instructions."""
+
+    executed: int
+
+
+@dataclass(frozen=True)
+class Target:
+    """What fused code works on; ``symbolic`` is False for IEEE bits."""
+
+    arena: Arena
+    memory: Memory
+    log: FindingLog
+    order: OrderPort
+    counter: Counter
+    template: list[Value]
+    widths: list[int]
+    symbolic: bool
+
+
+@dataclass
+class Recorded:
+    """Kinds of the registers that simple instructions read or write: before the block, and after each step those that it wrote; what each
+    load gave, and an address that it read."""
+
+    before: dict[int, Kind] = field(default_factory=dict)
+    after: list[dict[int, Kind]] = field(default_factory=list)
+    loaded: list[Kind | None] = field(default_factory=list)
+    addresses: list[int | None] = field(default_factory=list)
+
+
+def record(g: Group, block: "Block", program: "Program", arena: Arena) -> Recorded:
+    """Run the steps of a block and note what they read and wrote."""
+    wanted = _wanted(block)
+    found = Recorded(_kinds(g, wanted))
+    for k, (origin, step) in enumerate(block.steps):
+        form = block.forms[k]
+        found.addresses.append(_address(g, form) if isinstance(form, Load) else None)
+        arena.origin = origin
+        step(g)
+        found.after.append(_kinds(g, wanted & program.uses[block.start + k].writes))
+        found.loaded.append(kind_of(g.R[form.dst]) if isinstance(form, Load) else None)
+    return found
+
+
+def _wanted(block: "Block") -> set[int]:
+    slots = {slot for form in block.forms if form is not None for slot in sources_of(form)}
+    slots |= {form.dst for form in block.forms if form is not None and not isinstance(form, Store)}
+    return slots | {slot for slot, _ in block.carried} | ({block.end.predicate} if block.end.predicate is not None else set())
+
+
+def _kinds(g: Group, slots: set[int]) -> dict[int, Kind]:
+    kinds = {slot: kind_of(g.R[slot]) for slot in slots}
+    return {slot: kind for slot, kind in kinds.items() if kind is not None}
+
+
+def _address(g: Group, form: Load) -> int | None:
+    place = form.place
+    base: Value = 0 if place.base is None else g.R[place.base]
+    if isinstance(base, np.ndarray):
+        return int(base[0]) + place.offset
+    return base + place.offset if isinstance(base, int) else None
