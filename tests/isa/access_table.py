@@ -1,0 +1,138 @@
+"""Legal loads, stores and atomics, from the ISA's syntax boxes: spaces, vectors, types, and the modifiers that change no value.
+
+Source: PTX ISA 9.1, "Data Movement and Conversion Instructions: ld, st, ldu", "Parallel Synchronization and Communication
+Instructions: atom, red". A slow test asks ptxas whether each is legal.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import product
+
+from form_table import WIDTHS
+
+SCALARS = ("b8", "b16", "b32", "b64", "u8", "u16", "u32", "u64", "s8", "s16", "s32", "s64", "f32", "f64")
+EVICT = ("L1::evict_normal", "L1::evict_unchanged", "L1::evict_first", "L1::evict_last", "L1::no_allocate")
+SCOPES = ("cta", "cluster", "gpu", "sys")
+
+
+@dataclass(frozen=True)
+class Access:
+    """A load or store: modifiers before vector and type, the space ("" generic), the vector's length and the type."""
+
+    opcode: str
+    before: tuple[str, ...]
+    space: str
+    after: tuple[str, ...]
+    length: int
+    type: str
+
+    @property
+    def mnemonic(self) -> str:
+        vector = (f"v{self.length}",) if self.length > 1 else ()
+        words = (self.opcode, *self.before, self.space, *self.after, *vector, self.type)
+        return ".".join(w for w in words if w)
+
+    @property
+    def hinted(self) -> bool:
+        return "L2::cache_hint" in self.after
+
+
+def shapes(wide: bool) -> list[tuple[int, str]]:
+    """Vector lengths and types of at most 128 bits, or of 256."""
+    every = [(n, t) for n in (1, 2, 4, 8) for t in (*SCALARS, "b128")]
+    if wide:
+        return [(n, t) for n, t in every if n * WIDTHS[t] == 256 and n > 1 and t != "b128"]
+    return [(n, t) for n, t in every if n * WIDTHS[t] <= 128 and n < 8]
+
+
+def plain() -> list[tuple[Access, Access]]:
+    """A store and the load that reads it back, in every space, vector and type."""
+    pairs = []
+    for space, (n, t) in product(("", "global", "shared", "shared::cta", "local"), shapes(False)):
+        pairs.append((Access("st", (), space, (), n, t), Access("ld", (), space, (), n, t)))
+    for space, (n, t) in product(("", "global"), shapes(True)):
+        pairs.append((Access("st", (), space, (), n, t), Access("ld", (), space, (), n, t)))
+    for space, before, (n, t) in product(("", "global", "shared"), (("weak",), ("volatile",)), shapes(False)[::5]):
+        pairs.append((Access("st", before, space, (), n, t), Access("ld", before, space, (), n, t)))
+    for space, scope, (n, t) in product(("", "global", "shared", "shared::cta"), SCOPES, ((1, "u32"), (2, "f32"), (1, "b64"), (1, "b128"))):
+        for stored, loaded in (("relaxed", "relaxed"), ("release", "acquire")):
+            pairs.append((Access("st", (stored, scope), space, (), n, t), Access("ld", (loaded, scope), space, (), n, t)))
+    for space in ("", "global"):
+        pairs += [
+            (Access("st", ("mmio", "relaxed", "sys"), space, (), 1, t), Access("ld", ("mmio", "relaxed", "sys"), space, (), 1, t))
+            for t in SCALARS
+        ]
+    return pairs
+
+
+def cached() -> list[tuple[Access, Access]]:
+    """Modifiers that say where copies are kept."""
+    pairs = []
+    for stores, loads in (("wb", "ca"), ("cg", "cg"), ("cs", "cs"), ("wt", "lu"), ("wb", "cv")):
+        pairs += [(Access("st", (), space, (stores,), 1, "u32"), Access("ld", (), space, (loads,), 1, "u32")) for space in ("", "global")]
+    for evict, hint, prefetch in product((*EVICT, ""), ("L2::cache_hint", ""), ("L2::64B", "L2::128B", "L2::256B", "")):
+        stored = tuple(w for w in (evict, hint) if w)
+        for nc in ((), ("nc",)):
+            loaded = tuple(w for w in (*nc, evict, hint, prefetch) if w)
+            pairs.append((Access("st", (), "global", stored, 2, "f32"), Access("ld", (), "global", loaded, 2, "f32")))
+        pairs.append((Access("st", ("relaxed", "gpu"), "global", stored, 1, "u32"),
+                      Access("ld", ("relaxed", "gpu"), "global", tuple(w for w in (evict, hint, prefetch) if w), 1, "u32")))  # fmt: skip
+    for level, before in product(("L2::evict_last", "L2::evict_normal", "L2::evict_first"), ((), ("volatile",), ("relaxed", "gpu"))):
+        pairs.append((Access("st", before, "global", (level,), 8, "b32"), Access("ld", before, "global", (level,), 8, "b32")))
+    pairs.append((Access("st", (), "global", (), 8, "b32"), Access("ld", (), "global", ("L2::evict_first", "nc"), 8, "b32")))
+    return pairs
+
+
+# --- atomics --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Atomic:
+    """An atom or red: modifiers in order, the operation, the vector's length and the type."""
+
+    opcode: str
+    modifiers: tuple[str, ...]
+    operation: str
+    length: int
+    type: str
+    shared: bool
+
+    @property
+    def mnemonic(self) -> str:
+        return ".".join((self.opcode, *self.modifiers))
+
+
+_INTEGER = {
+    "and": "b32 b64", "or": "b32 b64", "xor": "b32 b64", "add": "u32 s32 u64", "inc": "u32", "dec": "u32", "min": "u32 s32 u64 s64",
+    "max": "u32 s32 u64 s64", "exch": "b32 b64 b128", "cas": "b16 b32 b64 b128",
+}  # fmt: skip
+_HALVES = "f16 f16x2 bf16 bf16x2"
+
+
+def operations() -> list[tuple[str, tuple[str, ...], str]]:
+    """Operation, what stands between it and its type, type."""
+    rows = [(op, (), t) for op, types in _INTEGER.items() for t in types.split()]
+    rows += [("add", (), "f32"), ("add", (), "f64")]
+    return rows + [(op, ("noftz",), t) for op, types in (("add", _HALVES), ("min", _HALVES), ("max", _HALVES)) for t in types.split()]
+
+
+def atomics() -> list[Atomic]:
+    """Every operation and type in every space, every order, scope and place of modifiers of one, and the vectors."""
+    found = []
+    for (op, flush, t), space in product(operations(), ("", "global", "shared", "shared::cta")):
+        # only adding has 16-bit floats outside of vectors
+        if op in ("min", "max") and flush:
+            continue
+        opcodes = ("atom",) if op in ("exch", "cas") else ("atom", "red")
+        found += [Atomic(o, tuple(w for w in (space, op, *flush, t) if w), op, 1, t, space.startswith("shared")) for o in opcodes]
+    for sem, scope, hint in product(("relaxed", "acquire", "release", "acq_rel", ""), (*SCOPES, ""), ("L2::cache_hint", "")):
+        for opcode in ("atom", "red"):
+            if opcode == "atom" or sem in ("relaxed", "release", ""):
+                found.append(Atomic(opcode, tuple(w for w in (sem, scope, "global", "add", hint, "u32") if w), "add", 1, "u32", False))
+    for op, length, t in product(("add", "min", "max"), (2, 4, 8), ("f32", "f16", "bf16", "f16x2", "bf16x2")):
+        if (op != "add" and t == "f32") or length * WIDTHS[t] > 128:
+            continue
+        flush = () if t == "f32" else ("noftz",)
+        found += [Atomic(o, ("global", op, *flush, f"v{length}", t), op, length, t, False) for o in ("atom", "red")]
+    return found
