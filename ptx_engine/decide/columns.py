@@ -118,6 +118,22 @@ class Columns:
         return result
 
     def _resolve_varied(self, part: int, ids: np.ndarray, places: np.ndarray, result: np.ndarray) -> None:
+        for number, rows, chosen in self._coarsened(part, ids):
+            result[places[rows]] = self._intern(number, chosen)
+
+    def coarsened(self, part: int, table: np.ndarray) -> list[tuple[int, np.ndarray, np.ndarray]]:
+        """Columns (C, blocks of ``part``) of any integers over coarser partitions where they allow it: (partition, rows, columns)."""
+        uniform = (table == table[:, :1]).all(axis=1)
+        parts = [(0, np.flatnonzero(uniform), table[uniform, :1])] if uniform.any() else []
+        rest = np.flatnonzero(~uniform)
+        if part and len(rest):
+            parts += [(number, rest[rows], chosen) for number, rows, chosen in self._coarsened(part, table[rest])]
+        return parts
+
+    def _coarsened(self, part: int, ids: np.ndarray) -> list[tuple[int, np.ndarray, np.ndarray]]:
+        """The same for columns that are not uniform."""
+        found: list[tuple[int, np.ndarray, np.ndarray]] = []
+        places = np.arange(len(ids))
         while len(ids):
             for coarse in self._coarser_than(part):
                 maybe = np.flatnonzero((ids[:, coarse.left] == ids[:, coarse.right]).all(axis=1))
@@ -128,13 +144,14 @@ class Columns:
                 fits = (chosen[:, coarse.back] == rows).all(axis=1)
                 if fits.any():
                     gone = maybe[fits]
-                    result[places[gone]] = self._intern(coarse.number, chosen[fits])
+                    found.append((coarse.number, places[gone], chosen[fits]))
                     if len(gone) == len(ids):
-                        return
+                        return found
                     ids, places = np.delete(ids, gone, axis=0), np.delete(places, gone)
             if not self._discover(part, ids):
                 break
-        result[places] = self._intern(part, ids)
+        found.append((part, places, ids))
+        return found
 
     def _resolve_uniform(self, ids: np.ndarray) -> np.ndarray:
         table = self._by_id

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
 
 import numpy as np
 
+from ptx_engine.decide.dot_lists import DotLists
 from ptx_engine.decide.shape_hash import ShapeHash
-from ptx_engine.terms.arena import CONST_CAP, Arena, DotRecord, Input, NaryRecord
+from ptx_engine.terms.arena import CONST_CAP, Arena, Input, NaryRecord
 from ptx_engine.terms.constants import Const
 from ptx_engine.terms.ops import TABLE, Op
 
@@ -23,18 +23,15 @@ from ptx_engine.terms.ops import TABLE, Op
 SMALL = 4096
 
 
-Record = TypeVar("Record", DotRecord, NaryRecord)
+class _Mapped:
+    """Wide reductions with their operands mapped, made on first use."""
 
+    def __init__(self, records: Sequence[NaryRecord], mapped: Callable[[NaryRecord], NaryRecord]) -> None:
+        self._records = records
+        self._mapped = mapped
+        self._cache: dict[int, NaryRecord] = {}
 
-class _Mapped(Generic[Record]):
-    """Records with their operands mapped, made on first use."""
-
-    def __init__(self, records: Sequence[Record], mapped: Callable[[Record], Record]) -> None:
-        self._records: Sequence[Record] = records
-        self._mapped: Callable[[Record], Record] = mapped
-        self._cache: dict[int, Record] = {}
-
-    def __getitem__(self, index: int) -> Record:
+    def __getitem__(self, index: int) -> NaryRecord:
         found = self._cache.get(index)
         if found is None:
             found = self._cache[index] = self._mapped(self._records[index])
@@ -52,7 +49,8 @@ class CutView:
         self.inputs: list[Input] = arena.inputs
         op, a, b, c = arena.columns()
         self._columns = (op, self._mapped_slot(op, a, 0), self._mapped_slot(op, b, 1), self._mapped_slot(op, c, 2))
-        self.dots, self.naries = _Mapped(arena.dots, self._mapped_dot), _Mapped(arena.naries, self._mapped_nary)
+        self.naries = _Mapped(arena.naries, self._mapped_nary)
+        self._lists: DotLists | None = None
 
     def columns(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Operator codes and mapped operands."""
@@ -71,8 +69,11 @@ class CutView:
     def _mapped_nary(self, record: NaryRecord) -> NaryRecord:
         return NaryRecord(record.first, self._map(record.operands))
 
-    def _mapped_dot(self, record: DotRecord) -> DotRecord:
-        return DotRecord(record.first, self._map(record.rows), self._map(record.cols), self._map(record.acc))
+    def dot_lists(self) -> DotLists:
+        """The mapped operand lists of all products, made on first use."""
+        if self._lists is None:
+            self._lists = DotLists(self.arena.dots, self._map)
+        return self._lists
 
 
 _ID_SLOT = np.zeros((3, 256), bool)

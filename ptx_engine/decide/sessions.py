@@ -16,6 +16,7 @@ from ptx_engine.decide.canonical import Canonical
 from ptx_engine.decide.coincidence import coincidences, permuted
 from ptx_engine.decide.columns import Columns, HashCollision
 from ptx_engine.decide.cuts import CutView
+from ptx_engine.decide.dot_lists import DotLists
 from ptx_engine.decide.normal_difference import Difference, NormalForm
 from ptx_engine.decide.proof import Proof, canonical_forms, canonical_proofs, prove_template
 from ptx_engine.decide.walk import SplitClass, Template, Walker
@@ -76,6 +77,7 @@ class Session:
         self._sides = np.stack([reference.ravel(), candidate.ravel()])
         self._budget = budget
         self._deadline = deadline
+        self._lists: DotLists | None = None
         self._results: list[ClassResult] = []
         self._alone: list[int] = []
 
@@ -131,10 +133,17 @@ class Session:
     def _walk(self, members: np.ndarray, roots: np.ndarray, outputs: int, meter: Meter, split_constants: bool) -> Template:
         for seed in range(_SEEDS):
             try:
-                return Walker(self._arena, Columns(outputs, seed), meter, split_constants).run(roots)
+                return Walker(self._arena, Columns(outputs, seed), meter, split_constants, self._dot_lists).run(roots)
             except HashCollision:
                 continue
         raise Undecided(f"no collision-free hash for {len(members)} outputs")
+
+    def _dot_lists(self) -> DotLists:
+        """The operand lists of the arena's products, made when the first product is met."""
+        if self._lists is None:
+            arena = self._arena
+            self._lists = DotLists(arena.dots, lambda ids: ids) if isinstance(arena, Arena) else arena.dot_lists()
+        return self._lists
 
     def _prove(self, members: np.ndarray, split_constants: bool) -> None:
         meter = Meter(self._budget, self._deadline)

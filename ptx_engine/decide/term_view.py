@@ -6,15 +6,9 @@ from typing import Protocol
 
 import numpy as np
 
-from ptx_engine.terms.arena import DotRecord, Input, NaryRecord
+from ptx_engine.terms.arena import Input, NaryRecord
 from ptx_engine.terms.constants import Const
 from ptx_engine.terms.ops import Op
-
-
-class DotRecords(Protocol):
-    """Dot records by number."""
-
-    def __getitem__(self, index: int, /) -> DotRecord: ...
 
 
 class NaryRecords(Protocol):
@@ -24,14 +18,12 @@ class NaryRecords(Protocol):
 
 
 class TermView(Protocol):
-    """Columns of operators and operands, records, constants and inputs."""
+    """Columns of operators and operands, wide reductions, constants and inputs."""
 
     @property
     def consts(self) -> list[Const]: ...
     @property
     def inputs(self) -> list[Input]: ...
-    @property
-    def dots(self) -> DotRecords: ...
     @property
     def naries(self) -> NaryRecords: ...
 

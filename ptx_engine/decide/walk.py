@@ -8,14 +8,16 @@ so do columns of many different finite constants (``generalised``; a failed proo
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from ptx_engine.decide.budget import Meter
 from ptx_engine.decide.columns import Columns
+from ptx_engine.decide.dot_lists import DotLists
 from ptx_engine.decide.term_view import TermView
-from ptx_engine.terms.arena import CONST_CAP, NAN, NEG_INF, POS_INF, UNDEF, ZERO, DotRecord
+from ptx_engine.terms.arena import CONST_CAP, NAN, NEG_INF, POS_INF, UNDEF, ZERO
 from ptx_engine.terms.ops import TABLE, Op
 
 #: template-only operator codes: a variable that stands for an input column, and one for a column of constants
@@ -51,8 +53,9 @@ class Template:
 class Walker:
     """Walks the columns of one class over an arena."""
 
-    def __init__(self, arena: TermView, columns: Columns, meter: Meter, split_constants: bool) -> None:
+    def __init__(self, arena: TermView, columns: Columns, meter: Meter, split_constants: bool, lists: Callable[[], DotLists]) -> None:
         self._arena = arena
+        self._lists = lists
         self._op, self._a, self._b, self._c = arena.columns()
         self._columns = columns
         self._meter = meter
@@ -229,75 +232,40 @@ class Walker:
         return np.take_along_axis(operands, keep, axis=1)
 
     def _dots(self, part: int, nodes: np.ndarray, ids: np.ndarray) -> None:
+        """Columns (C, blocks) of products: their lists by number, the operands of each distinct one once."""
+        lists = self._lists()
         record = self._a[ids]
-        alone = (record == record[:, :1]).all(axis=1)
-        for which in np.unique(record[alone, 0]).tolist():
-            here = np.flatnonzero(alone & (record[:, 0] == which))
-            entry = self._arena.dots[which]
-            step = max(1, _GATHER // max(1, ids.shape[1] * entry.rows.shape[2]))
-            for i in range(0, len(here), step):
-                some = here[i : i + step]
-                self._meter.spend(len(some))
-                self._dots_of(entry, part, nodes[some], ids[some])
-        for i in np.flatnonzero(~alone).tolist():
-            self._mixed_dot(part, int(nodes[i]), ids[i], record[i])
+        accumulators, rows, cols = lists.operands(record, ids)
+        depth = lists.depth[record]
+        zero = lists.has_zero[rows] | lists.has_zero[cols]
+        plain = (depth == depth[:, :1]).all(axis=1) & ~zero.any(axis=1)
+        acc = self._columns.resolve(part, accumulators)
+        self._meter.spend(len(nodes))
+        for size in np.unique(depth[plain, 0]).tolist():
+            here = np.flatnonzero(plain & (depth[:, 0] == size))
+            pairs = np.stack([self._list_nodes(part, lists, side[here], size) for side in (rows, cols)], axis=2)
+            for node, a, factors in zip(nodes[here].tolist(), acc[here].tolist(), pairs.reshape(len(here), -1).tolist()):
+                self._ops[node], self._args[node] = Op.DOT, (a, *factors)
+        for i in np.flatnonzero(~plain).tolist():
+            sides = (lists.lists(side[i], int(depth[i].max())) for side in (rows, cols))
+            self._store_dot(part, int(nodes[i]), int(acc[i]), *sides)
 
-    def _dots_of(self, entry: DotRecord, part: int, nodes: np.ndarray, ids: np.ndarray) -> None:
-        """Columns (C, blocks) of nodes of one record."""
-        _, height, width = entry.acc.shape
-        flat = ids - entry.first
-        depth = entry.rows.shape[2]
-        rows = entry.rows.reshape(-1, depth)
-        cols = entry.cols.reshape(-1, depth)
-        row_index = flat // width
-        col_index = flat // (height * width) * width + flat % width
-        acc = self._columns.resolve(part, entry.acc.reshape(-1)[flat])
-        if (rows == ZERO).any() or (cols == ZERO).any():
-            for node, a, r, c in zip(nodes.tolist(), acc.tolist(), row_index, col_index):
-                self._store_dot(part, node, a, rows[r], cols[c])
-            return
-        left = self._shared(part, rows, row_index)
-        right = self._shared(part, cols, col_index)
-        pairs = np.stack([left, right], axis=2).reshape(len(nodes), -1)
-        for node, a, factors in zip(nodes.tolist(), acc.tolist(), pairs.tolist()):
-            self._ops[node], self._args[node] = Op.DOT, (a, *factors)
-
-    def _shared(self, part: int, table: np.ndarray, index: np.ndarray) -> np.ndarray:
-        """Nodes (C, K) of operands ``table[index]``; equal index columns (one row of a tile against all columns) once."""
-        weights = self._columns.partitions[part].weights
-        keys = index.astype(np.int64) @ weights
+    def _list_nodes(self, part: int, lists: DotLists, numbers: np.ndarray, depth: int) -> np.ndarray:
+        """Nodes (C, K) of operands by the numbers (C, blocks) of their lists; equal columns of numbers once."""
+        keys = numbers @ self._columns.partitions[part].weights
         _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
-        if not (index == index[first][inverse]).all():
-            first = inverse = np.arange(len(index))
-        chosen = index[first]  # (U, blocks)
-        count, depth = len(chosen), table.shape[1]
-        result = np.empty((count, depth), np.int64)
-        uniform = (chosen == chosen[:, :1]).all(axis=1)
-        if uniform.any():
-            result[uniform] = self._columns.resolve(0, table[chosen[uniform, 0]].reshape(-1, 1)).reshape(-1, depth)
-        if not uniform.all():
-            gathered = table[chosen[~uniform]].transpose(0, 2, 1)  # (U', K, blocks)
-            nodes = self._columns.resolve(part, np.ascontiguousarray(gathered).reshape(-1, chosen.shape[1]))
-            result[~uniform] = nodes.reshape(-1, depth)
+        inverse = inverse.reshape(-1)
+        if not (numbers == numbers[first][inverse]).all():
+            first = inverse = np.arange(len(numbers))
+        result = np.empty((len(first), depth), np.int64)
+        for number, places, chosen in self._columns.coarsened(part, numbers[first]):
+            step = max(1, _GATHER // (chosen.shape[1] * depth))
+            for start in range(0, len(places), step):
+                some = chosen[start : start + step]
+                operands = lists.lists(some.reshape(-1), depth).reshape(*some.shape, depth).transpose(0, 2, 1)
+                resolved = self._columns.resolve(number, np.ascontiguousarray(operands).reshape(-1, some.shape[1]))
+                result[places[start : start + step]] = resolved.reshape(-1, depth)
         return result[inverse]
-
-    def _mixed_dot(self, part: int, node: int, ids: np.ndarray, record: np.ndarray) -> None:
-        """One column whose nodes stand in several records; shorter ones are filled up with zero products."""
-        numbers, place = np.unique(record, return_inverse=True)
-        entries = [self._arena.dots[w] for w in numbers.tolist()]
-        tables = _Stacked(entries)
-        flat = ids - tables.first[place]
-        width, height = tables.width[place], tables.height[place]
-        rows = tables.row_base[place] + flat // width
-        cols = tables.col_base[place] + flat // (height * width) * width + flat % width
-        acc = self._columns.resolve(part, tables.acc[tables.acc_base[place] + flat][None])
-        if tables.zeros:
-            self._store_dot(part, node, int(acc[0]), tables.rows[:, rows].T, tables.cols[:, cols].T)
-            return
-        left = self._columns.resolve(part, tables.rows[:, rows])
-        right = self._columns.resolve(part, tables.cols[:, cols])
-        pairs = np.stack([left, right], axis=1)
-        self._ops[node], self._args[node] = Op.DOT, (int(acc[0]), *pairs.reshape(-1).tolist())
 
     def _store_dot(self, part: int, node: int, acc: int, rows: np.ndarray, cols: np.ndarray) -> None:
         """One DOT column with operands (blocks, K), products with a zero factor dropped."""
@@ -310,30 +278,3 @@ class Walker:
             return
         pairs = np.stack([self._resolve_each(part, left), self._resolve_each(part, right)], axis=1)
         self._ops[node], self._args[node] = Op.DOT, (acc, *pairs.reshape(-1).tolist())
-
-
-class _Stacked:
-    """The operands of several dot records side by side: ``rows`` and ``cols`` are (K, lists), shorter ones filled with zeros."""
-
-    def __init__(self, entries: list[DotRecord]) -> None:
-        self.first = np.array([e.first for e in entries], np.int64)
-        self.height = np.array([e.acc.shape[1] for e in entries], np.int64)
-        self.width = np.array([e.acc.shape[2] for e in entries], np.int64)
-        depth = max(e.rows.shape[2] for e in entries)
-        self.rows, self.row_base = _side_by_side([e.rows for e in entries], depth)
-        self.cols, self.col_base = _side_by_side([e.cols for e in entries], depth)
-        self.acc = np.concatenate([e.acc.reshape(-1) for e in entries])
-        self.acc_base = np.cumsum([0, *(e.acc.size for e in entries[:-1])])
-        self.zeros = bool((self.rows == ZERO).any() or (self.cols == ZERO).any())
-
-
-def _side_by_side(blocks: list[np.ndarray], depth: int) -> tuple[np.ndarray, np.ndarray]:
-    """Operand lists (G, M, K) of several records as columns of one (depth, lists) table, and each record's first column."""
-    lists = [block.reshape(-1, block.shape[2]) for block in blocks]
-    table = np.zeros((depth, sum(map(len, lists))), np.int32)
-    start, bases = 0, []
-    for rows in lists:
-        table[: rows.shape[1], start : start + len(rows)] = rows.T
-        bases.append(start)
-        start += len(rows)
-    return table, np.array(bases, np.int64)

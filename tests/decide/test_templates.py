@@ -9,6 +9,7 @@ from normal_terms import Builder, prove
 
 from ptx_engine.decide.budget import Meter
 from ptx_engine.decide.columns import Columns
+from ptx_engine.decide.dot_lists import DotLists
 from ptx_engine.decide.templates import ClassResult, Outcome, ProofBudget, prove_columns
 from ptx_engine.decide.walk import Walker
 from ptx_engine.terms import NAN, NEG_INF, UNDEF, Arena, Op
@@ -142,7 +143,8 @@ def test_tile_columns_are_stored_once_per_row_and_column() -> None:
     """A 64x64 tile: the operands that depend on the row only are columns of 64, not of 4096."""
     arena, reference, candidate = _matmul(64, 64, 8)
     columns = Columns(64 * 64)
-    template = Walker(arena, columns, Meter(ProofBudget(), 1e18), False).run(np.stack([reference.ravel(), candidate.ravel()]))
+    walker = Walker(arena, columns, Meter(ProofBudget(), 1e18), False, lambda: DotLists(arena.dots, lambda ids: ids))
+    template = walker.run(np.stack([reference.ravel(), candidate.ravel()]))
     sizes = sorted({p.size for p in columns.partitions})
     assert sizes == [1, 64, 4096]
     assert len(template.ops) == 8 + 2 + 16 + 1  # the chain, two dots, the inputs, zero
