@@ -117,11 +117,7 @@ class Machine:
         shared_bytes = shared_layout(module, flat, launch.dynamic_shared_bytes)[1]
         self.log = FindingLog(launch)
         self.agreement = numeric_keys(bound.arena)
-        self.order: OrderPort = (
-            OrderChecker(launch, shared_bytes, bound.buffers, value_keys=(*same_value_keys(bound.arena), self.agreement), reach=self._reach)
-            if order
-            else NoOrder()
-        )
+        self.order: OrderPort = self._checker(shared_bytes) if order else NoOrder()
         self.memory = self._memory(granule_of(flat, bound), shared_bytes, local_layout(flat)[1])
         self.env = MachineEnvironment(module, flat, bound, self.memory, self.order, self.log, self._algebra(), variables)
         self.origins = make_origins(module, flat, source)
@@ -140,6 +136,11 @@ class Machine:
     def _algebra(self) -> Algebra:
         """What float data are; ``machine.emulate`` has IEEE bits instead."""
         return SymbolicAlgebra(self.bound.arena)
+
+    def _checker(self, shared_bytes: int) -> OrderChecker:
+        """Who is told of accesses and synchronisation."""
+        keys = (*same_value_keys(self.bound.arena), self.agreement)
+        return OrderChecker(self.bound.launch, shared_bytes, self.bound.buffers, value_keys=keys, reach=self._reach)
 
     def _memory(self, granule: int, shared_bytes: int, local_bytes: int) -> Memory:
         return Memory(self.bound, granule, shared_bytes, local_bytes, self.log, self.order)
