@@ -14,7 +14,8 @@ from gmpy2 import mpq
 from ptx_engine.errors import NotStructuredError
 from ptx_engine.isa.algebra import ARITY, Function, Mode
 from ptx_engine.isa.bits import integer_term, refused
-from ptx_engine.isa.values import UINT, Fmt, Sym, Value, as_parts, int_fmt, narrow, predicate_value, read_float, split_bits
+from ptx_engine.isa.magnitude import LOW, rounded_sum
+from ptx_engine.isa.values import F32, UINT, Fmt, Sym, Value, as_parts, int_fmt, narrow, predicate_value, read_float, split_bits
 from ptx_engine.terms import CONST_CAP, FALSE, NAN, NEG_INF, ONE, POS_INF, TRUE, UNDEF, ZERO, Arena, Ids, Op
 
 Emit = Callable[..., Ids]
@@ -97,6 +98,23 @@ def _xorsign(arena: Arena, extreme: Emit, opposite: Emit | None, numbers: tuple[
     return arena.select(differ, arena.neg(magnitude), magnitude)
 
 
+def _with_large_sums(arena: Arena, operator: str, rnd: str) -> Emit:
+    """f32 sums that are rounded to integers (``magnitude``); others are exact."""
+    plain = EMITTERS[operator](arena)
+
+    def emit(*ids: Ids) -> Ids:
+        addend = ids[-1]
+        if addend.__class__ is int and 0 <= addend < CONST_CAP:
+            const = arena.consts[addend]
+            if const.special is None and const.coef >= LOW:
+                found = rounded_sum(arena, ids[0] if operator == "add" else arena.mul(ids[0], ids[1]), addend, rnd)
+                if found is not None:
+                    return found
+        return plain(*ids)
+
+    return emit
+
+
 #: comparison -> (term operator, operands swapped)
 TERMS: dict[str, tuple[Op, bool]] = {
     "eq": (Op.EQ, False), "ne": (Op.NE, False), "lt": (Op.LT, False), "le": (Op.LE, False), "gt": (Op.LT, True), "ge": (Op.LE, True),
@@ -138,6 +156,8 @@ class SymbolicAlgebra:
         if operator in SIGNED:
             return self._apply_signed(operator, fmts)
         arena, emit = self.arena, EMITTERS[operator](self.arena)
+        if operator in ("fma", "add") and fmts == (F32,):
+            emit = _with_large_sums(arena, operator, mode.rnd)
         if mode.sat or mode.relu or mode.satfinite:
             bare, clamp = emit, self._clamp(fmts[0].name, mode)
             emit = lambda *ids: clamp(bare(*ids))  # noqa: E731

@@ -14,7 +14,8 @@ import numpy as np
 from gmpy2 import mpq
 
 from ptx_engine.isa.fields import Field, Plain, Slice, cut, fields_of, merged, number, settled, to_value, total_width
-from ptx_engine.isa.values import TF32, UINT, Fmt, Part, Sym, Value, const_part, int_fmt, wrap_int
+from ptx_engine.isa.magnitude import power_of_low_bits
+from ptx_engine.isa.values import F32, TF32, UINT, Fmt, Part, Sym, Value, const_part, int_fmt, wrap_int
 from ptx_engine.terms import Arena, Ids
 
 #: format -> mantissa bits, exponent bias
@@ -58,7 +59,18 @@ def _float(arena: Arena, fields: list[Field], fmt: Fmt) -> Ids | None:
         below = fields[:-1]
         zero = len(below) == 1 and isinstance(below[0], Plain) and not np.any(below[0].bits)
         return ids if zero and (held.name, fmt.name) in _EMBEDDED else None
-    return _linear_mantissa(arena, fields, fmt)
+    shifted = _exponent(arena, fields, fmt)
+    return _linear_mantissa(arena, fields, fmt) if shifted is None else shifted
+
+
+def _exponent(arena: Arena, fields: list[Field], fmt: Fmt) -> Ids | None:
+    """The low bits of an f32 integer above 2**23, moved into the exponent of an f32 number."""
+    top = fields[-1]
+    if fmt is not F32 or len(fields) != 2 or not isinstance(top, Slice) or top.inverted or top.part[0] is not F32:
+        return None
+    below = fields[0]
+    zero = isinstance(below, Plain) and below.width == _LAYOUT["f32"][0] and not np.any(below.bits)
+    return power_of_low_bits(arena, top.part[1]) if zero and top.lo == 0 else None
 
 
 def _linear_mantissa(arena: Arena, fields: list[Field], fmt: Fmt) -> Ids | None:

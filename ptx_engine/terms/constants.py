@@ -89,6 +89,8 @@ def reciprocal(x: Const) -> Const:
 ZERO, ONE = Const(mpq(0)), Const(mpq(1))
 
 _LOG2E, _SQRT2, _PI = 1 / math.log(2), math.sqrt(2), math.pi
+#: what log2(e) has beyond its f32 literal, which is read as all of it: CUDA's expf multiplies by both
+_LOG2E_REST = float(mpq(_LOG2E) - mpq(float(np.float32(_LOG2E))))
 #: name, value, constant of unit coefficient
 _BASES: tuple[tuple[str, float, Const], ...] = (
     ("log2(e)", _LOG2E, Const(mpq(1), log2e=1)),
@@ -133,6 +135,8 @@ def from_float(value: float, ulp: float) -> tuple[Const, str]:
     known = recognise(value, ulp)
     if known is not None:
         return known
+    if abs(value - _LOG2E_REST) <= ulp:
+        return ZERO, "0, the rest of log2(e) in f32"
     numerator, denominator = value.as_integer_ratio()
     return Const(mpq(numerator, denominator)), ""
 
