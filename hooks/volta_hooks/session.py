@@ -69,6 +69,9 @@ class Session:
         self._known: dict[str, KernelReport] = {}
         self._said: set[str] = set()
         self._pid = os.getpid()
+        #: no table at exit: whoever reads the reports shows them
+        self.quiet = False
+        _sessions.append(self)
 
     # ------------------------------------------------------------------ validating
 
@@ -242,15 +245,24 @@ class Session:
                 report.agreement = tuning.sentences() if report.status is Status.REFUTED else []
         if not self.reports:
             return
-        print(exit_table(self.reports), file=sys.stderr, end="")
-        for sentences in (tuning.sentences() for tuning in self.tunings.values()):
-            print("".join(f"agree: {sentence}\n" for sentence in sentences), file=sys.stderr, end="")
+        if not self.quiet:
+            print(exit_table(self.reports), file=sys.stderr, end="")
+            for sentences in (tuning.sentences() for tuning in self.tunings.values()):
+                print("".join(f"agree: {sentence}\n" for sentence in sentences), file=sys.stderr, end="")
         path = os.environ.get("VOLTA_REPORT")
         if path:
             try:
                 write_json(self.reports, path)
             except OSError as error:
                 print(f"volta-pass: cannot write {path}: {error}", file=sys.stderr)
+
+
+_sessions: list[Session] = []
+
+
+def sessions() -> tuple[Session, ...]:
+    """All sessions of this process: one per compiler that was imported under validation."""
+    return tuple(_sessions)
 
 
 def _recording() -> Recording | None:
