@@ -15,6 +15,7 @@ from ptx_engine.errors import ParseError, UnsupportedError
 from ptx_engine.isa.algebra import Algebra
 from ptx_engine.isa.group import Group
 from ptx_engine.isa.registry import find
+from ptx_engine.isa.simple import Place, Simple
 from ptx_engine.isa.values import Value
 from ptx_engine.syntax.ast import FloatLit, Instruction, IntLit, Mem, Name, NameOffset, Not, Operand, Pair, Reg, Vec
 from ptx_engine.terms import Arena
@@ -157,6 +158,8 @@ class Decode:
         self.mods = mods
         self.arena = env.arena
         self.algebra = env.algebra
+        #: set by a spec whose instruction is one of the simple ones
+        self.simple: Simple | None = None
 
     def mod(self, slot: str) -> str | None:
         """The modifier in a slot, None if absent."""
@@ -262,27 +265,31 @@ class Decode:
             return self.dst_of(operand.first), self.dst_of(operand.second)
         return self.dst_of(operand), None
 
-    def address(self, i: int) -> Address:
-        """A memory operand as a function of the register file."""
+    def place(self, i: int) -> Place:
+        """A memory operand: base register and offset."""
         operand = self.operand(i)
         if not isinstance(operand, Mem):
             raise ParseError(f"{self.ins.mnemonic}: operand {i + 1} must be an address in brackets", span=self.ins.span)
-        offset = operand.offset
         if isinstance(operand.base, Reg):
-            base = self.env.register(operand.base.name)
-            if offset == 0:
-                return lambda R: R[base]  # type: ignore[return-value]
-            if offset > 0:
-                return lambda R: R[base] + offset  # type: ignore[operator]
-            back = -offset
-            return lambda R: R[base] - back  # type: ignore[operator]
+            return Place(self.env.register(operand.base.name), operand.offset)
         if isinstance(operand.base, IntLit):
-            fixed = operand.base.value + offset
-        elif isinstance(operand.base, Name):
-            fixed = self.env.symbol_address(operand.base.name) + offset
-        else:
-            raise ParseError(f"{self.ins.mnemonic}: address base must be a register, a variable or a number", span=self.ins.span)
-        return lambda R: fixed
+            return Place(None, operand.base.value + operand.offset)
+        if isinstance(operand.base, Name):
+            return Place(None, self.env.symbol_address(operand.base.name) + operand.offset)
+        raise ParseError(f"{self.ins.mnemonic}: address base must be a register, a variable or a number", span=self.ins.span)
+
+    def address(self, i: int) -> Address:
+        """A memory operand as a function of the register file."""
+        place = self.place(i)
+        base, offset = place.base, place.offset
+        if base is None:
+            return lambda R: offset
+        if offset == 0:
+            return lambda R: R[base]  # type: ignore[return-value]
+        if offset > 0:
+            return lambda R: R[base] + offset  # type: ignore[operator]
+        back = -offset
+        return lambda R: R[base] - back  # type: ignore[operator]
 
 
 def _float_literal(literal: FloatLit, bits: int, instruction: Instruction) -> int:

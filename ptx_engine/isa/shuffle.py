@@ -30,7 +30,9 @@ def uniform(value: Value, what: str) -> int:
     raise NotStructuredError(f"{what} differs between threads", feature=what)
 
 
-def check_membership(env: Environment, g: Group, mask: Value, pc: int, what: str, meeting: Meeting = Meeting.INSTRUCTION) -> np.ndarray | None:
+def check_membership(
+    env: Environment, g: Group, mask: Value, pc: int, what: str, meeting: Meeting = Meeting.INSTRUCTION
+) -> np.ndarray | None:
     """Wait for the lanes of the mask: raises LanesMissing while some of them have neither come nor exited.
 
     An executing lane that is not in its mask is a finding (the ISA: undefined behaviour). Each lane's mask; None where it is all of a

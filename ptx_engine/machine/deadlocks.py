@@ -92,7 +92,8 @@ def _missing_lanes(s: Standing, syncs: WarpSyncs) -> Callable[[int], str]:
     def text(slot: int) -> str:
         first = int(np.flatnonzero(s.group.threads // syncs.block_threads == slot)[0])
         missing = syncs.missing(s)[first]
-        return f"{lane_names(missing)} of the warp, named by the mask, never {'come to a' if s.meeting is Meeting.ANYWHERE else 'execute this'} {s.what}"
+        how = "come to a" if s.meeting is Meeting.ANYWHERE else "execute this"
+        return f"{lane_names(missing)} of the warp, named by the mask, never {how} {s.what}"
 
     return text
 
@@ -117,7 +118,7 @@ def divided_warps(syncs: WarpSyncs, log: FindingLog, stuck: Sequence[Stuck]) -> 
 def _whereabouts(s: Standing, missing: int, syncs: WarpSyncs, stuck: Sequence[Stuck]) -> str:
     """What has become of the lanes that are missing in the warp of a group's first thread."""
     first = int(s.group.threads[0])
-    slot, tid = divmod(first, syncs.block_threads)
+    tid = first % syncs.block_threads
     base = first - tid % WARP
     if tid - tid % WARP + missing.bit_length() > syncs.block_threads:
         return f"do not exist in a block of {syncs.block_threads} threads"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -20,12 +20,14 @@ from ptx_engine.isa.algebra_symbolic import SymbolicAlgebra
 from ptx_engine.isa.group import Group
 from ptx_engine.isa.values import UNINITIALISED_REGISTER, Value, join
 from ptx_engine.isa.warp import LanesMissing
-from ptx_engine.launch import BoundLaunch, Footprint, Role
+from ptx_engine.launch import BoundLaunch, Role
 from ptx_engine.machine.barriers import Barriers, Completed, Waiting, reduce
 from ptx_engine.machine.data_flow import DataFlow
 from ptx_engine.machine.deadlocks import Deadlocks, divided_warps, stuck_at_barriers, stuck_at_warp_syncs, stuck_in_loops
 from ptx_engine.machine.environment import MachineEnvironment, local_layout, shared_layout
+from ptx_engine.machine.execution import Budget, Execution
 from ptx_engine.machine.findings_log import FindingLog
+from ptx_engine.machine.fusion import Fusion
 from ptx_engine.machine.loops import turn
 from ptx_engine.machine.mbarriers import Mbarriers
 from ptx_engine.machine.memory import Memory
@@ -34,44 +36,18 @@ from ptx_engine.machine.polling import Poll, Pollers
 from ptx_engine.machine.predication import concrete_predicate
 from ptx_engine.machine.preparation import calls_inlined, check_block, choose_entry, granule_of, linear_ctas, make_origins
 from ptx_engine.machine.program import BarrierOp, Block, Program, PtxOrigin, Terminator, located
+from ptx_engine.machine.recorded import Target
 from ptx_engine.machine.same_value import numeric_keys, same_value_keys
 from ptx_engine.machine.schedule import LowestFirst, Schedule
 from ptx_engine.machine.variables import with_variables
 from ptx_engine.machine.warp_syncs import Standing, WarpSyncs
 from ptx_engine.order.checker import OrderChecker
+from ptx_engine.order.equal_writes import ValueKeys
 from ptx_engine.order.records import Reach
 from ptx_engine.syntax.ast import FlatFunction, Module
 
 NO_EXTERNS: Mapping[str, str] = {}
-
-
-@dataclass(frozen=True)
-class Budget:
-    """Limits of one execution; running out raises BudgetError, which becomes the verdict ``unknown``."""
-
-    thread_instructions: int = 2_000_000_000
-    seconds: float = 120.0
-    terms: int = 1 << 28
-    #: threads of CTAs executed together (columns are this long)
-    batch_threads: int = 1 << 15
-    batch_shared_bytes: int = 1 << 25
-
-
-@dataclass
-class Execution:
-    """What one side did: elements written per tensor, findings, how much ran."""
-
-    footprints: dict[str, Footprint]
-    findings: list[Finding]
-    ctas_executed: int
-    ctas_total: int
-    instructions: int
-    seconds: dict[str, float]
-    assumptions: list[str]
-    #: the arena origins of this side, by instruction
-    origins: list[PtxOrigin] = field(default_factory=list)
-    #: why equal footprints prove nothing about other schedules (a value returned by an atomic is used): no proof then
-    schedule_dependent: list[str] = field(default_factory=list)
+DEFAULT_BUDGET = Budget()
 
 
 def execute(
@@ -79,7 +55,7 @@ def execute(
     entry: str | None,
     bound: BoundLaunch,
     *,
-    budget: Budget = Budget(),
+    budget: Budget = DEFAULT_BUDGET,
     order: bool = True,
     ctas: Sequence[tuple[int, int, int]] | None = None,
     source: str = "",
@@ -127,11 +103,17 @@ class Machine:
         self.log.harmless = self.program.analysis.harmless
         self.env.order.exchanging = self.program.analysis.has_mbarriers
         self.executed = 0
+        self.fusion = Fusion(self.program, self._target(), None if self.program.analysis.has_mbarriers else budget.fuse_after)
         self.deadline = time.perf_counter() + budget.seconds
         self.deadlocks = Deadlocks(launch)
 
     def _reach(self, instruction: int) -> Reach:
         return self.data_flow.reach(instruction)
+
+    def _target(self) -> Target:
+        """What fused code works on; only terms over the reals are emitted there."""
+        symbolic = isinstance(self.env.algebra, SymbolicAlgebra)
+        return Target(self.env.arena, self.memory, self.log, self.order, self, self.env.template, self.env.widths, symbolic)
 
     def _algebra(self) -> Algebra:
         """What float data are; ``machine.emulate`` has IEEE bits instead."""
@@ -139,7 +121,7 @@ class Machine:
 
     def _checker(self, shared_bytes: int) -> OrderChecker:
         """Who is told of accesses and synchronisation."""
-        keys = (*same_value_keys(self.bound.arena), self.agreement)
+        keys: ValueKeys = (*same_value_keys(self.bound.arena), self.agreement)
         return OrderChecker(self.bound.launch, shared_bytes, self.bound.buffers, value_keys=keys, reach=self._reach)
 
     def _memory(self, granule: int, shared_bytes: int, local_bytes: int) -> Memory:
@@ -178,9 +160,12 @@ class Machine:
         if self.program.analysis.has_mbarriers:
             self.memory.objects = self.env.mbarriers = Mbarriers(len(ctas), self.memory, self.program.analysis.certain)
         self._turn = 0
+        #: groups that the schedule holds
+        self._ready = 0
         self._start(self.env.new_group(ctas))
         while True:
             while groups := self.schedule.take():
+                self._ready -= len(groups)
                 self._run(groups[0] if len(groups) == 1 else self._merge(groups, groups[0].pc))
             if not self._meet() and not self._release() and not self._wake():
                 break
@@ -197,6 +182,7 @@ class Machine:
             self._exit(g)
             return
         g.pc = pc
+        self._ready += 1
         self.schedule.put(g)
 
     def _merge(self, groups: list[Group], pc: int) -> Group:
@@ -223,7 +209,12 @@ class Machine:
         arena = self.env.arena
         self.log.turn = self.order.turn = turn(block.carried, g.R) if block.carried else ()
         try:
-            for origin, step in block.steps:
+            affordable = (self.budget.thread_instructions - self.executed) // (block.size * g.n)
+            done = self.fusion.run(g, block, affordable, alone=not self._ready)
+            if done < 0:
+                self._push(g, block.start)
+                return
+            for origin, step in block.steps[done:] if done else block.steps:
                 arena.origin = origin
                 step(g)
         except LanesMissing as missing:

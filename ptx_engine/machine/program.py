@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from ptx_engine.errors import ParseError, PtxError, Span, UnsupportedError
 from ptx_engine.isa.decode import Step
 from ptx_engine.isa.registry import find
+from ptx_engine.isa.simple import Simple
 from ptx_engine.machine.analysis import Analysis, clock_of
 from ptx_engine.machine.clock import clock_step
 from ptx_engine.machine.environment import MachineEnvironment
@@ -72,6 +73,8 @@ class Block:
 
     start: int
     steps: list[tuple[object, Step]] = field(default_factory=list)
+    #: what each step does, where that is simple
+    forms: list[Simple | None] = field(default_factory=list)
     end: Terminator = field(default_factory=lambda: Terminator("fall"))
     size: int = 0
     uses: set[int] = field(default_factory=set)
@@ -81,6 +84,11 @@ class Block:
     live: tuple[int, ...] = ()
     #: slot and name of the registers that the loops around carry from turn to turn
     carried: tuple[tuple[int, str], ...] = ()
+
+    @property
+    def loops(self) -> bool:
+        """Whether the block may be followed by itself."""
+        return self.end.kind == "branch" and self.end.poll is Poll.NO and self.end.targets[0] == self.start
 
 
 class Program:
@@ -128,7 +136,7 @@ class Program:
     def _rest(self, block: Block, pc: int) -> Block:
         """A block from ``pc`` on, which lies in it; its steps are one per instruction."""
         done = pc - block.start
-        rest = Block(pc, block.steps[done:], block.end, block.size - done, carried=block.carried)
+        rest = Block(pc, block.steps[done:], block.forms[done:], block.end, block.size - done, carried=block.carried)
         for at in range(pc, block.start + block.size):
             row = self.uses[at]
             guard = set() if row.predicate is None else {row.predicate, *row.writes}
@@ -188,6 +196,7 @@ class Program:
         else:
             block.defines |= writes
         block.steps.append((self.origins[pc], step))
+        block.forms.append(d.simple if p is None else None)
 
     def _terminator(self, instruction: Instruction, pc: int, block: Block) -> Terminator:
         end = Terminator("exit", pc)

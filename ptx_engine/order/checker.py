@@ -84,8 +84,8 @@ class OrderChecker:
         #: whether anything synchronised that is not a full barrier of a CTA or a warp
         self._beyond_barriers = False
         self._fences = False
-        #: whether phases of mbarriers have to be looked at
-        self._phased = False
+        #: whether there are phases of mbarriers, and whether they, or uses of numbered barriers, have to be looked at
+        self._phased = self._replays = False
         self._start(np.zeros(0, np.int32))
 
     @property
@@ -125,7 +125,7 @@ class OrderChecker:
         self._shared.clear()
         self._batch.ended = True
         self._global.end_batch()
-        if self._phased:
+        if self._replays:
             self._replay()
         if not self._beyond_barriers:
             self._events.clear()
@@ -134,9 +134,9 @@ class OrderChecker:
         """All findings of the launch, errors first, in a fixed order. Of a launch that was stopped in a batch: those so far."""
         self._batch.ended = True
         self._global.close()
-        if self._phased:
+        if self._replays:
             self._replay()
-        return self._report.findings(self._clocks.phases.breaches.values())
+        return self._report.findings(self._clocks.phases.breaches.values(), self._clocks.uses.overlaps.values())
 
     # --- accesses -----------------------------------------------------------------------------
 
@@ -244,11 +244,11 @@ class OrderChecker:
         keys = [(slot, barrier_id) for slot in slots.tolist()]
         late = np.array([key in self._arrived for key in keys], bool) if self._arrived else np.zeros(len(slots), bool)
         self._arrived.difference_update(keys)
-        self._events.append(Join(seq, self._batch, threads, slots_of, barrier_id))
+        self._events.append(Join(seq, self._batch, threads, slots_of, barrier_id, instruction))
         if full.any():
             self._full_barrier(seq, slots[full])
         if late.any() or not full.all():
-            self._beyond_barriers = True
+            self._beyond_barriers = self._replays = True
             left_out = threads[~full[np.searchsorted(slots, slots_of)]]
             self._report.partial.add(seq, instruction, barrier_id, self._batch.grid_threads(left_out))
 
@@ -259,14 +259,14 @@ class OrderChecker:
 
     def cta_arrive(self, instruction: int, threads: np.ndarray, barrier_id: int, count: int | None = None) -> None:
         """``bar.arrive`` executes (not: completes); the next ``cta_barrier`` of that id in the CTA acquires it."""
-        self._beyond_barriers = True
+        self._beyond_barriers = self._replays = True
         self._arrived.update((slot, barrier_id) for slot in np.unique(self._batch.slot(threads)).tolist())
-        self._events.append(Arrive(self._tick(), self._batch, threads, barrier_id))
+        self._events.append(Arrive(self._tick(), self._batch, threads, barrier_id, instruction))
 
     def cta_reset(self, instruction: int, slots: np.ndarray, barrier_id: int) -> None:
         """A barrier completed by ``bar.arrive`` alone: nobody waits for these arrivals."""
         self._arrived.difference_update((slot, barrier_id) for slot in slots.tolist())
-        self._events.append(Reset(self._tick(), self._batch, slots, barrier_id))
+        self._events.append(Reset(self._tick(), self._batch, slots, barrier_id, instruction))
 
     def warp_barrier(self, instruction: int, threads: np.ndarray) -> None:
         """``bar.warp.sync`` completed: orders the participating lanes of each warp, and nobody else."""
@@ -318,7 +318,7 @@ class OrderChecker:
         self._event(Renewal(self._tick(), self._batch, slots, key))
 
     def _event(self, event: PhaseEvent) -> None:
-        self._beyond_barriers = self._phased = True
+        self._beyond_barriers = self._phased = self._replays = True
         self._events.append(event)
 
     def fence(self, instruction: int, threads: np.ndarray, scope: Scope) -> None:

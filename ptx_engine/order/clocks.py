@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from ptx_engine.order.barrier_uses import BarrierUses
 from ptx_engine.order.pairs import Rows
 from ptx_engine.order.phases import Await, PhaseEnd, PhaseEvent, Phases, Renewal, Signal
 from ptx_engine.order.records import ASYNC, ATOMIC, OBJECT, AtomicKind, Batch, MemoryOrder, Observation, Space
@@ -33,6 +34,7 @@ class Join:
     threads: np.ndarray
     groups: np.ndarray
     barrier_id: int | None = None
+    instruction: int = -1
 
 
 @dataclass(slots=True)
@@ -53,6 +55,7 @@ class Arrive:
     batch: Batch
     threads: np.ndarray
     barrier_id: int
+    instruction: int
 
 
 @dataclass(slots=True)
@@ -63,6 +66,7 @@ class Reset:
     batch: Batch
     slots: np.ndarray
     barrier_id: int
+    instruction: int
 
 
 @dataclass(slots=True)
@@ -137,6 +141,7 @@ class Clocks:
         self._history: dict[int, tuple[list[int], list[Clock]]] = {}
         self._arrivals: dict[tuple[int, int], list[Clock]] = {}
         self.phases = Phases(threads_per_cta, self)
+        self.uses = BarrierUses(threads_per_cta)
         self._locations: dict[tuple[int, int], _Location] = {}
         self._fenced: dict[int, _Fenced] = {}
         #: whether order was taken from values that atomics exchanged in the schedule that ran
@@ -154,6 +159,7 @@ class Clocks:
             elif isinstance(event, Reset):
                 for cta in event.batch.ctas[event.slots].tolist():
                     self._arrivals.pop((cta, event.barrier_id), None)
+                    self.uses.end(cta, event.barrier_id, event.seq, event.instruction, [])
             elif isinstance(event, (Signal, Await, PhaseEnd, Renewal)):
                 self.phases.apply(event)
             elif isinstance(event, Atomic):
@@ -225,10 +231,21 @@ class Clocks:
             members = threads[event.groups == group].tolist()
             known = [self._now.get(t, {}) for t in members]
             if event.barrier_id is not None:
+                self._use(event.barrier_id, members, event.seq, event.instruction)
                 known += self._arrivals.pop((members[0] // self._n, event.barrier_id), [])
             clock = self._with_own(joined(known), members, event.seq)
             for thread in members:
                 self._set(thread, event.seq, clock)
+
+    def _use(self, barrier_id: int, members: list[int], seq: int, instruction: int) -> None:
+        cta = members[0] // self._n
+        for thread in members:
+            self.uses.come(cta, barrier_id, thread, self._execution_row(thread, cta), instruction)
+        self.uses.end(cta, barrier_id, seq, instruction, members)
+
+    def _execution_row(self, thread: int, cta: int) -> np.ndarray | None:
+        row = self.known(thread).get(cta)
+        return None if row is None else row[2 * self._n :]
 
     def _exchange(self, event: Exchange) -> None:
         threads = event.batch.grid_threads(event.threads)
@@ -240,7 +257,10 @@ class Clocks:
 
     def _arrive(self, event: Arrive) -> None:
         for thread in event.batch.grid_threads(event.threads).tolist():
-            self._arrivals.setdefault((thread // self._n, event.barrier_id), []).append(self._snapshot(thread, event.seq))
+            cta = thread // self._n
+            self.uses.come(cta, event.barrier_id, thread, self._execution_row(thread, cta), event.instruction)
+            self.uses.arrive(cta, event.barrier_id, thread, event.seq)
+            self._arrivals.setdefault((cta, event.barrier_id), []).append(self._snapshot(thread, event.seq))
 
     # --- what phases of mbarriers need ---------------------------------------------------------
 

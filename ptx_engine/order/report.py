@@ -16,6 +16,7 @@ import numpy as np
 
 from ptx_engine.findings import Finding, Severity, Site
 from ptx_engine.launch import Buffer, Launch
+from ptx_engine.order.barrier_uses import Overlap
 from ptx_engine.order.equal_writes import ValueKeys
 from ptx_engine.order.missing import MISSING_TEXT, Missing, PartialBarriers, classify
 from ptx_engine.order.pairs import Rows
@@ -151,10 +152,17 @@ class Report:
         arg, offset = self._buffers[at].arg, address - self._starts[at]
         return arg.name, arg.index_of(offset // arg.element_bytes), offset
 
-    def findings(self, breaches: Iterable[tuple[Breach, int]] = ()) -> list[Finding]:
-        """All groups, errors first, in a fixed order; then what was wrong with the phases of mbarriers."""
-        misused = sorted((self._word_breach(breach, count) for breach, count in breaches), key=lambda f: f.sites[0].instruction)
-        return [*self._unordered(), *misused]
+    def findings(self, breaches: Iterable[tuple[Breach, int]] = (), overlaps: Iterable[tuple[Overlap, int]] = ()) -> list[Finding]:
+        """All groups, errors first, in a fixed order; then what was wrong with phases of mbarriers and uses of numbered barriers."""
+        misused = [self._word_breach(breach, count) for breach, count in breaches]
+        misused += [self._word_overlap(overlap, count) for overlap, count in overlaps]
+        return [*self._unordered(), *sorted(misused, key=lambda f: f.sites[0].instruction)]
+
+    def _word_overlap(self, overlap: Overlap, count: int) -> Finding:
+        sites = self.site(overlap.thread, overlap.instruction, "barrier"), self.site(*overlap.last, "barrier")
+        said = f"two barriers of id {overlap.barrier_id} may be in flight: a thread comes to it that does not know its last use to be over"
+        missing = "nothing orders the end of the last use before this"
+        return Finding(kind="barrier misuse", message=said, sites=sites, missing=missing, count=count)
 
     def _word_breach(self, breach: Breach, count: int) -> Finding:
         rule = breach.rule

@@ -9,7 +9,7 @@ from order_programs import Program, written
 
 #: name -> (program, whether it races)
 CASES: dict[str, tuple[Program, bool]] = {}
-#: those in which an mbarrier is misused
+#: those in which barriers or mbarriers are misused
 MISUSED: set[str] = set()
 
 
@@ -42,6 +42,15 @@ case("partial barrier leaves a thread out", ["st s0=1; bar 1 2", "bar 1 2; ld s0
 case("partial barriers at once", ["st s0=1; bar 1 2", "bar 1 2; ld s0", "st s4=1; bar 2 2", "bar 2 2; ld s4"], races=False)
 case("partial barriers at once, crossed", ["st s0=1; bar 1 2", "bar 1 2; ld s4", "st s4=1; bar 2 2", "bar 2 2; ld s0"], races=True)
 case("partial barriers chain", ["st s0=1; bar 1 2", "bar 1 2; bar 2 2", "bar 2 2; ld s0"], races=False)
+case("an id that two pairs use at once", ["bar 1 2", "bar 1 2", "bar 1 2", "bar 1 2"], races=False, misused=True)
+case("an id handed on to others", ["bar 1 2", "bar 1 2; bar 2 3", "bar 2 3; bar 1 2", "bar 2 3; bar 1 2"], races=False)
+case("an id handed on to one of them", ["bar 1 2", "bar 1 2; bar 2 2", "bar 2 2; bar 1 2", "bar 1 2"], races=False, misused=True)
+case("an id that was only arrived at, used again by who knows", ["arrive 1 2; bar 2 3", "arrive 1 2; bar 2 3", "bar 2 3; bar 1 1"], races=False)
+case("an id that was only arrived at, of which one knows half", ["arrive 1 2; bar 2 2", "arrive 1 2", "bar 2 2; bar 1 1"], races=False,
+     misused=True)  # fmt: skip
+case("a producer that arrives again without an answer", ["arrive 1 2; arrive 1 2", "bar 1 2; bar 1 2"], races=False, misused=True)
+case("a producer that waits for the answer", ["arrive 1 2; bar 2 2; arrive 1 2", "bar 1 2; arrive 2 2; bar 1 2"], races=False)
+
 case("exited before the barrier", ["st s0=1", "bar 0 2; ld s0", "bar 0 2"], races=True)
 case("stored before a barrier, exited after it", ["st s0=1; bar 0 3", "bar 0 3; bar 1 2; ld s0", "bar 0 3; bar 1 2"], races=False)
 

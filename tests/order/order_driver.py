@@ -169,7 +169,7 @@ def pairs(findings: list[Finding]) -> frozenset[tuple[int, int, bool]]:
     """(lower instruction, higher one, same value) of findings."""
     found = set()
     for finding in findings:
-        if finding.kind == "mbarrier misuse":
+        if finding.kind.endswith("misuse"):
             continue
         low, high = sorted(site.instruction for site in finding.sites[:2])
         found.add((low, high, finding.kind == "same-value write"))
@@ -177,5 +177,5 @@ def pairs(findings: list[Finding]) -> frozenset[tuple[int, int, bool]]:
 
 
 def misused(findings: list[Finding]) -> bool:
-    """Whether an mbarrier is misused."""
-    return any(finding.kind == "mbarrier misuse" for finding in findings)
+    """Whether a barrier or an mbarrier is misused."""
+    return any(finding.kind.endswith("misuse") for finding in findings)

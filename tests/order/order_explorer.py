@@ -37,12 +37,17 @@ class Access:
 class Answer:
     """``pairs``: (lower instruction, higher one, same value) that can race; ``blocked``: some schedule does not complete;
     ``varies``: barriers are completed by different operations in different schedules; ``misused``: in some schedule an arrival on an
-    mbarrier comes before any wait for the phase before it has succeeded, or a phase ends before a wait for the phase before it."""
+    mbarrier comes before any wait for the phase before it has succeeded, or a phase ends before a wait for the phase before it.
+    ``broken``: any of these, so that a program that has one schedule that completes misuses its barriers."""
 
     pairs: frozenset[tuple[int, int, bool]]
     blocked: bool
     varies: bool
     misused: bool = False
+
+    @property
+    def broken(self) -> bool:
+        return self.blocked or self.varies or self.misused
 
 
 class TooBig(Exception):

@@ -68,6 +68,11 @@ MUTANTS = [
     ("phases", "(row[2 * self._n :] <= state.last)", "(row[2 * self._n :] <= state.first)"),
     ("clocks", "row[tid] > rows.released[first]", "row[tid] > rows.seq[first]"),
     ("clocks", "(copy & (row[self._n + tid] > rows.seq[first]))", "(copy & False)"),
+    ("barrier_uses", "bool((known[use.released] >= use.seq).any())", "True"),
+    ("barrier_uses", "bool((known[use.released] >= use.seq).any())", "False"),
+    ("barrier_uses", "all(known[other] > when for other, when in use.arrived)", "True"),
+    ("barrier_uses", "all(known[other] > when for other, when in use.arrived)", "False"),
+    ("barrier_uses", "all(known[other] > when for other, when in use.arrived)", "any(known[other] > when for other, when in use.arrived)"),
     ("checker", "full = counts == self._live[slots]", "full = counts > 0"),
     ("checker", "if late.any() or not full.all():", "if False:"),
     ("checker", "self._beyond_barriers |= not bool(full.all())", "pass"),
@@ -125,8 +130,7 @@ def judged() -> list[tuple[Program, Answer]]:
             answer = explore(program, 1500)
         except TooBig:
             return
-        if (answer.misused or not answer.blocked) and not answer.varies:
-            found.append((program, answer))
+        found.append((program, answer))
 
     collect()
     return found
@@ -136,7 +140,7 @@ def disagrees(judged: list[tuple[Program, Answer]]) -> bool:
     for number, (program, answer) in enumerate(judged):
         try:
             found = check(program, number)
-            if misused(found) != answer.misused or (not answer.misused and pairs(found) != answer.pairs):
+            if misused(found) != answer.broken or (not answer.broken and pairs(found) != answer.pairs):
                 return True
         except Stuck:
             continue
