@@ -15,9 +15,10 @@ import numpy as np
 
 from ptx_engine.decide.dot_lists import DotLists
 from ptx_engine.decide.shape_hash import ShapeHash
+from ptx_engine.decide.twins import ID_SLOT, find_twins
 from ptx_engine.terms.arena import CONST_CAP, Arena, Input, NaryRecord
 from ptx_engine.terms.constants import Const
-from ptx_engine.terms.ops import TABLE, Op
+from ptx_engine.terms.ops import Op
 
 #: arenas with fewer terms are proved whole
 SMALL = 4096
@@ -64,7 +65,7 @@ class CutView:
         return np.where(ids >= 0, self.image[np.maximum(ids, 0)], ids)
 
     def _mapped_slot(self, op: np.ndarray, column: np.ndarray, slot: int) -> np.ndarray:
-        return np.where(_ID_SLOT[slot][op], self._map(column), column)
+        return np.where(ID_SLOT[slot][op], self._map(column), column)
 
     def _mapped_nary(self, record: NaryRecord) -> NaryRecord:
         return NaryRecord(record.first, self._map(record.operands))
@@ -75,17 +76,6 @@ class CutView:
             self._lists = DotLists(self.arena.dots, self._map)
         return self._lists
 
-
-_ID_SLOT = np.zeros((3, 256), bool)
-for _op, _row in TABLE.items():
-    for _slot, _name in enumerate("abc"):
-        _ID_SLOT[_slot, _op] = _slot < _row.arity and _name not in _row.plain
-
-
-#: operators whose nodes are looked at as twins (those of reductions), and those whose first two operands may be swapped
-_PAIRED, _COMMUTES = np.zeros(256, bool), np.zeros(256, bool)
-_PAIRED[[Op.ADD, Op.FMA, Op.MAX, Op.MIN]] = True
-_COMMUTES[[o for o, row in TABLE.items() if row.commutative and row.arity == 2] + [Op.FMA]] = True
 
 #: never cut: canonical forms see through products and differences at no cost, and compilers contract them into their users
 _TRANSPARENT = np.zeros(256, bool)
@@ -148,7 +138,7 @@ def find_cuts(arena: Arena, reference: np.ndarray, candidate: np.ndarray) -> Cut
     if int(uses[CONST_CAP:].max()) < 2:  # elementwise: nothing is shared
         return None
     values = ShapeHash(arena).values
-    twin = find_twins(arena, values)
+    twin = find_twins(arena, values, boundary)
     op, *_ = arena.columns()
     ids = np.flatnonzero(~_TRANSPARENT[op[CONST_CAP:]]) + CONST_CAP
     ids = ids[twin[ids] == ids].astype(np.int32)
@@ -173,65 +163,6 @@ def find_cuts(arena: Arena, reference: np.ndarray, candidate: np.ndarray) -> Cut
     return Cuts(ids[chosen], renumbered[group[chosen]], first[both], twin)
 
 
-#: rounds in which unequal candidates are taken back before twins are given up
-_TWIN_ROUNDS = 24
-
-
-def find_twins(arena: Arena, keys: np.ndarray) -> np.ndarray:
-    """For every id the first id of an equal term: one operator over equal operands, in any order where it commutes.
-
-    Lanes of a butterfly compute x + y and y + x. Candidates have equal keys; each is checked against its operands' twins,
-    and all checks together are a proof by induction over ids.
-    """
-    op, a, b, c = arena.columns()
-    twin = np.arange(len(op), dtype=np.int32)
-    ids = np.flatnonzero(_PAIRED[op[CONST_CAP:]]) + CONST_CAP
-    ids = ids[_may_repeat(keys[ids])]  # sorting only what may stand twice
-    order = ids[np.argsort(keys[ids], kind="stable")]
-    if not len(order):
-        return twin
-    fresh = np.concatenate((np.ones(1, bool), (keys[order[1:]] != keys[order[:-1]]) | (op[order[1:]] != op[order[:-1]])))
-    first = order[np.maximum.accumulate(np.where(fresh, np.arange(len(order)), 0))]
-    rest = np.flatnonzero(~fresh)
-    x, r = order[rest], first[rest]
-    for _ in range(_TWIN_ROUNDS):
-        twin[x] = r
-        good = _alike(op, (a, b, c), twin, x, r)
-        if good.all():
-            return twin
-        twin[x[~good]] = x[~good]
-        x, r = x[good], r[good]
-    return np.arange(len(op), dtype=np.int32)
-
-
-def _may_repeat(keys: np.ndarray) -> np.ndarray:
-    """Positions of keys that share some of their bits with another."""
-    bits = min(21, len(keys).bit_length() + 2)
-    short = (keys >> np.uint64(64 - bits)).astype(np.int64)
-    last = np.zeros(1 << bits, np.int32)
-    places = np.arange(len(keys), dtype=np.int32)
-    last[short] = places
-    shared = np.zeros(1 << bits, bool)
-    shared[short[last[short] != places]] = True
-    return np.flatnonzero(shared[short])
-
-
-def _alike(op: np.ndarray, columns: tuple[np.ndarray, ...], twin: np.ndarray, x: np.ndarray, r: np.ndarray) -> np.ndarray:
-    """Whether nodes have equal operands, as twins."""
-
-    def operands(nodes: np.ndarray) -> list[np.ndarray]:
-        found = []
-        for slot, column in enumerate(columns):
-            ids = column[nodes]
-            found.append(np.where(_ID_SLOT[slot][op[nodes]] & (ids >= 0), twin[np.maximum(ids, 0)], ids))
-        return found
-
-    (p, q, s), (u, v, w) = operands(x), operands(r)
-    straight = (p == u) & (q == v)
-    crossed = (p == v) & (q == u) & _COMMUTES[op[x]]
-    return np.asarray((straight | crossed) & (s == w))
-
-
 def _on_both_sides(keys: np.ndarray, low: np.ndarray) -> np.ndarray:
     """Positions of keys that both sides may have (by some of their bits): sorting only those is what costs."""
     bits = min(24, len(keys).bit_length() + 3)
@@ -247,7 +178,7 @@ def _uses(arena: Arena, outputs: np.ndarray) -> np.ndarray:
     op, *columns = arena.columns()
     uses = np.zeros(len(op), np.int32)
     for slot, column in enumerate(columns):
-        part = column[_ID_SLOT[slot][op]]
+        part = column[ID_SLOT[slot][op]]
         uses += np.bincount(part[part >= CONST_CAP], minlength=len(op)).astype(np.int32)
     np.add.at(uses, outputs, 1)
     if arena.naries:
@@ -285,7 +216,7 @@ def _pass_down(uses: np.ndarray, op: np.ndarray, columns: list[np.ndarray]) -> N
     """Operands of a product or difference that is used twice are used twice by what is seen through it."""
     through = np.flatnonzero(_TRANSPARENT[op] & (op != Op.CONST) & (uses > 1))
     for slot, column in enumerate(columns):
-        nodes = through[_ID_SLOT[slot][op[through]]]
+        nodes = through[ID_SLOT[slot][op[through]]]
         operands = column[nodes]
         inner = operands >= CONST_CAP
         np.add.at(uses, operands[inner], uses[nodes[inner]] - 1)

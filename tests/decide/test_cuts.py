@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from ptx_engine.decide.budget import ProofBudget
-from ptx_engine.decide.cuts import find_cuts, find_twins
+from ptx_engine.decide.cuts import find_cuts
 from ptx_engine.decide.shape_hash import ShapeHash
 from ptx_engine.decide.templates import Outcome, prove_cheaply, prove_columns
+from ptx_engine.decide.twins import find_twins
 from ptx_engine.terms import NEG_INF, Arena, Op
 
 ROWS, KEYS, DIM = 8, 64, 16
