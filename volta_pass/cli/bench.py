@@ -74,6 +74,14 @@ def exec_rows() -> list[Row]:
     return rows
 
 
+def order_rows() -> list[Row]:
+    """What order checking adds to execution, and how it grows with the accesses."""
+    from volta_pass.cli.bench_order import measure
+
+    with _fresh_compilations():
+        return [_row(*figure) for figure in measure()]
+
+
 def _triton_rows() -> list[Row]:
     _measure("add")  # imports and first-use costs of both sides are nobody's
     rows: list[Row] = []
@@ -100,7 +108,7 @@ def _row(name: str, figure: float, unit: str, target: float) -> Row:
 
 
 #: name -> measurement
-BENCHES: dict[str, Callable[[], list[Row]]] = {"triton": triton_rows, "exec": exec_rows}
+BENCHES: dict[str, Callable[[], list[Row]]] = {"triton": triton_rows, "exec": exec_rows, "order": order_rows}
 
 
 @contextmanager
