@@ -41,10 +41,10 @@ def worst_status(reports: Iterable[KernelReport]) -> Status:
 
 def short_configuration(report: KernelReport) -> str:
     """``64x64x32 w4 s3``: several block sizes by value, in the kernel's order; and a note where not all CTAs ran."""
-    blocks = [str(value) for key, value in report.configuration.items() if key.startswith("BLOCK_")]
+    blocks = [str(value) for key, value in report.configuration.items() if key.upper().startswith("BLOCK_")]
     parts = ["x".join(blocks)] if len(blocks) > 1 else []
     for key, value in report.configuration.items():
-        if len(blocks) > 1 and key.startswith("BLOCK_"):
+        if len(blocks) > 1 and key.upper().startswith("BLOCK_"):
             continue
         parts.append(f"{_ABBREVIATIONS[key]}{value}" if key in _ABBREVIATIONS else f"{key}={value}")
     if 0 < report.ctas_executed < report.ctas_total:

@@ -5,8 +5,9 @@ Imported by ``volta_hooks.tilelang`` after it has seen that TileLang's version i
 
 from __future__ import annotations
 
-import json
-import os
+import atexit
+import shutil
+import tempfile
 from pathlib import Path
 
 import tilelang
@@ -17,6 +18,7 @@ from ptx_engine.errors import LaunchError
 from volta_hooks.policy import Mode, mode_from_environment, target_from_environment
 from volta_hooks.session import Session
 from volta_hooks.tilelang_calls import guard_calls
+from volta_hooks.tilelang_stand_in import activate
 from volta_hooks.tilelang_tool import Registry, ValidationTool, enforce
 from volta_hooks.tilelang_tuner import current_tuned, follow_tuners
 from volta_pass.store import digest, own_version
@@ -48,12 +50,13 @@ def install(mode: Mode | None = None) -> Session:
     follow_tuners(_session)
     guard_calls(registry, stand_in=target is not None)
     if target is not None:
-        env.TILELANG_DEFAULT_TARGET = json.dumps({"kind": "cuda", "arch": f"sm_{target[1]}"})
+        activate(target, _session)
     return _session
 
 
 def _own_cache(mode: Mode) -> None:
-    """Kernels that were cached without validation, or by another release of ours, are compiled anew."""
+    """A cache of this process's own: a kernel that another process compiled would be loaded without being seen."""
     root = Path(env.TILELANG_CACHE_DIR) / f"volta-pass-{digest(own_version(), tilelang.__version__, mode.value)[:16]}"
-    os.makedirs(root, exist_ok=True)
-    env.TILELANG_CACHE_DIR = str(root)
+    root.mkdir(parents=True, exist_ok=True)
+    env.TILELANG_CACHE_DIR = tempfile.mkdtemp(prefix="run-", dir=root)
+    atexit.register(shutil.rmtree, env.TILELANG_CACHE_DIR, ignore_errors=True)

@@ -3,7 +3,9 @@
 import tilelang.language as T
 
 
-def matmul(M, N, K, block_M, block_N, block_K, num_stages=2, panel=0, transpose_B=False, dtype="float16", accum_dtype="float32", threads=128):
+def matmul(
+    M, N, K, block_M, block_N, block_K, num_stages=2, panel=0, transpose_B=False, dtype="float16", accum_dtype="float32", threads=128
+):
     """C = A @ B. ``panel`` > 0: blocks run in panels of so many rows."""
     B_shape, B_tile = ((N, K), (block_N, block_K)) if transpose_B else ((K, N), (block_K, block_N))
 
