@@ -7,6 +7,8 @@ integers mod 2^64 in the order of emission: sums and products exactly, maxima as
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import numpy.typing as npt
 
@@ -20,6 +22,9 @@ _GOLDEN = U64(0x9E3779B97F4A7C15)
 _MASK = (1 << 64) - 1
 #: what stands for 1/2 in values of constants, and for the symbolic constants
 _HALF, _LOG2E, _SQRT2, _PI = 0xA24BAED4963EE407, 0x9FB21C651E98DF25, 0xD6E8FEB86659FD93, 0xCA5A826395121157
+_RING = (Op.ADD, Op.SUB, Op.MUL, Op.FMA)
+#: shorter runs of single emissions are taken one by one
+_LEAST_RUN = 8
 _EXTREMES = frozenset({Op.MAX, Op.MIN, Op.NMAX, Op.NMIN})
 
 
@@ -70,11 +75,46 @@ class ShapeHash:
         self.top = np.zeros(len(self.op), U64)
         for index, const in enumerate(arena.consts[:CONST_CAP]):
             self.values[index] = _constant(const)
-        starts = arena.emissions
         with np.errstate(over="ignore"):
             self._table[len(self.op) :] = mix(np.arange(len(self.op) - len(self._table), 0).view(U64) * _GOLDEN)
-            for first, stop in zip(starts, [*starts[1:], len(self.op)]):
-                self._emission(Op(int(self.op[first])), first, stop)
+            for first, stop, lone in self._spans():
+                if lone:
+                    self._ring(slice(first, stop))
+                else:
+                    self._emission(Op(int(self.op[first])), first, stop)
+
+    def _spans(self) -> Iterator[tuple[int, int, bool]]:
+        """The emissions, in order; many single sums and products in a row (what one thread emits) as one span."""
+        bounds = np.array([*self.arena.emissions, len(self.op)], np.int64)
+        lone = (np.diff(bounds) == 1) & np.isin(self.op[bounds[:-1]], _RING)
+        edges = np.flatnonzero(np.diff(lone, prepend=False, append=False)).reshape(-1, 2)
+        done = 0
+        for begin, end in edges[edges[:, 1] - edges[:, 0] >= _LEAST_RUN].tolist():
+            for i in range(done, begin):
+                yield int(bounds[i]), int(bounds[i + 1]), False
+            yield int(bounds[begin]), int(bounds[end]), True
+            done = end
+        for i in range(done, len(lone)):
+            yield int(bounds[i]), int(bounds[i + 1]), False
+
+    def _ring(self, span: slice) -> None:
+        """Sums and products that may depend on each other, one at a time on plain integers."""
+        first, found = span.start, [0] * (span.stop - span.start)
+        a, b, c = (column[span] for column in (self.a, self.b, self.c))
+        outside = [self.of(np.where(column < first, column, 0)).tolist() for column in (a, b, c)]
+        rows = zip(self.op[span].tolist(), a.tolist(), b.tolist(), c.tolist(), *outside)
+        for i, (op, a_id, b_id, c_id, x, y, z) in enumerate(rows):
+            if a_id >= first:
+                x = found[a_id - first]
+            if b_id >= first:
+                y = found[b_id - first]
+            if op == Op.FMA:
+                found[i] = x * y + (found[c_id - first] if c_id >= first else z) & _MASK
+            elif op == Op.MUL:
+                found[i] = x * y & _MASK
+            else:
+                found[i] = (x + y if op == Op.ADD else x - y) & _MASK
+        self.values[span] = np.array(found, U64)
 
     def of(self, ids: np.ndarray) -> Words:
         """Values of ids of any shape."""

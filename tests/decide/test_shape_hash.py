@@ -1,0 +1,45 @@
+"""Hashes of runs of single sums and products, computed on plain integers, are those of the columns' evaluators."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from ptx_engine.decide import shape_hash
+from ptx_engine.decide.shape_hash import ShapeHash
+from ptx_engine.terms import Arena, Op
+
+PLACE = st.integers(0, 40)
+STEPS = st.lists(st.tuples(st.sampled_from([Op.ADD, Op.SUB, Op.MUL, Op.FMA, Op.FMA, Op.EXP2, Op.DIV]), PLACE, PLACE, PLACE), max_size=60)
+
+
+def arena_of(steps: list[tuple[Op, int, int, int]]) -> Arena:
+    """A program's values: each step takes earlier ones, counted from the last; a column in the middle parts two runs."""
+    arena = Arena()
+    x = arena.add_input("x", 5, "f32")
+    made = [-1 - x.base - i for i in range(5)] + [arena.rational(3)]
+    for number, (op, *places) in enumerate(steps):
+        used = 1 if op is Op.EXP2 else 3 if op is Op.FMA else 2
+        a, b, c = [made[-1 - place % len(made)] if i < used else 0 for i, place in enumerate(places)]
+        made.append(arena.emit_scalar(op, a, b, c))
+        if number == 20:
+            made += arena.emit_column(Op.MUL, 2, made[-1], made[-2]).tolist()
+    arena.flush()
+    return arena
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(STEPS)
+def test_runs_of_single_emissions(monkeypatch: pytest.MonkeyPatch, steps: list[tuple[Op, int, int, int]]) -> None:
+    arena = arena_of(steps)
+    runs = ShapeHash(arena).values.tolist()
+    with monkeypatch.context() as patch:
+        patch.setattr(shape_hash, "_LEAST_RUN", 1 << 30)
+        assert runs == ShapeHash(arena).values.tolist()
+
+
+def test_another_order_of_a_sum_is_alike_and_another_sum_is_not() -> None:
+    chains = [[(Op.FMA, 5, 4, 0)] * 9 + [(Op.ADD, i, 1, 0)] for i in (0, 0, 1)]
+    first, second, third = (ShapeHash(arena_of(chain)).values[-1] for chain in chains)
+    assert first == second != third
