@@ -20,6 +20,7 @@ from ptx_engine.decide.normal_sign import poly_sign
 _DEPTH = 10
 _CASES = 600
 _WORK = 2_000_000
+_FIRST_WORK = 50_000  # for a class that is proved again with its constants told apart
 _ARGUMENTS = 8  # larger maxima are not split
 _NODES = 4000  # nor is a larger template evaluated again and again
 _FACTS = 200
@@ -27,14 +28,15 @@ _FACTS = 200
 Facts = dict[PolyKey, Sign]
 
 
-def equal_by_cases(forms: Forms, remainder: Poly, remainder_in_case: Callable[[], Poly], nodes: int) -> bool:
-    """Whether the difference vanishes in every case. ``remainder_in_case`` evaluates it under ``forms.facts``."""
+def equal_by_cases(forms: Forms, remainder: Poly, remainder_in_case: Callable[[], Poly], nodes: int, last: bool = True) -> bool:
+    """Whether the difference vanishes in every case. ``remainder_in_case`` evaluates it under ``forms.facts``. Not the ``last``
+    attempt is a short one."""
     if nodes > _NODES:
         return False
     waiting: list[tuple[Facts, int, Poly]] = [({}, 0, remainder)]
     cases = 0
     try:
-        with forms.meter.at_most(_WORK):
+        with forms.meter.at_most(_WORK if last else _FIRST_WORK):
             while waiting:
                 facts, depth, rest = waiting.pop()
                 forms.facts = facts

@@ -29,8 +29,6 @@ class Integers:
     def __init__(self, forms: Forms, functions: Functions, rounding: Rounding) -> None:
         self.forms = forms
         self.functions, self.rounding = functions, rounding
-        #: atoms that are wraps -> (argument, width, negative if signed)
-        self._wraps: dict[int, tuple[Poly, int]] = {}
         self._bitwise: dict[int, tuple[Op, frozenset[PolyKey]]] = {}
 
     def wrap(self, p: Poly, width: int) -> Poly:
@@ -59,7 +57,7 @@ class Integers:
         sign = Sign.UNKNOWN if signed else Sign.NONNEGATIVE
         atom = self.forms.application(f"wrap{width}", (p,), sign, integer=True, low=low, high=high)
         self.forms.ring.atoms[atom].table = bits
-        self._wraps[atom] = (p, width)
+        self.rounding.wraps[atom] = (p, width)
         return {self.forms.ring.atom_term(atom): 1}
 
     def _ranges(self) -> tuple[Callable[[Poly], tuple[Coef | None, Coef | None]], ...]:
@@ -71,11 +69,11 @@ class Integers:
         x + 2^b floor(x / 2^b) - 2^b floor(x / 2^(b-1))."""
         ring = self.forms.ring
         for _ in range(_OPENED):
-            found = next(((t, a) for t in poly for a, k in ring.powers[t] if a in self._wraps and k == 1), None)
+            found = next(((t, a) for t in poly for a, k in ring.powers[t] if a in self.rounding.wraps and k == 1), None)
             if found is None:
                 break
             _, atom = found
-            p, width = self._wraps[atom]
+            p, width = self.rounding.wraps[atom]
             bits = abs(width)
             value = dict(p)
             add_into(value, self._right(p, bits), (1 if width < 0 else -1) << bits)
@@ -97,7 +95,10 @@ class Integers:
         while changed:
             changed = False
             for t, c in p.items():
-                inner = next((a for a, k in ring.powers[t] if ring.atoms[a].name.startswith("wrap") and ring.atoms[a].table >= bits), None)
+                twos = (int(c) & -int(c)).bit_length() - 1  # wrap(x, 32) * 2^32 modulo 2^64 is x * 2^32
+                inner = next(
+                    (a for a, _ in ring.powers[t] if ring.atoms[a].name.startswith("wrap") and ring.atoms[a].table + twos >= bits), None
+                )
                 if inner is None:
                     continue
                 rest = ring.mul(t, ring.atom_term(inner, -1))
@@ -106,10 +107,25 @@ class Integers:
                 add_into(p, ring.times_term(ring.atoms[inner].args[0], rest, c))
                 changed = True
                 break
-        p = self._floors_modulo(p, bits)
+        p = self._rejoined(self._floors_modulo(p, bits))
         half = 1 << bits - 1
         reduced = ((t, (int(c) + half - 1) % (2 * half) - half + 1) for t, c in p.items())
         return {t: c for t, c in reduced if c}
+
+    def _rejoined(self, p: Poly) -> Poly:
+        """Halves of words put together: wrap(y, b) + 2^b floor(y / 2^b) = y."""
+        ring = self.forms.ring
+        for t, c in list(p.items()):
+            powers = ring.powers[t]
+            known = self.rounding.wraps.get(powers[0][0]) if len(powers) == 1 and powers[0][1] == 1 else None
+            if known is None or known[1] < 0 or t not in p:
+                continue
+            y, bits = known
+            high = self._right(y, bits)
+            if len(high) == 1 and (upper := next(iter(high))) in p and p[upper] == c * high[upper] * (1 << bits):
+                p = {s: d for s, d in p.items() if s not in (t, upper)}
+                add_into(p, y, c)
+        return p
 
     def _floors_modulo(self, p: Poly, bits: int) -> Poly:
         """floor(q / 2^k) modulo 2^bits depends on q modulo 2^(bits + k) only."""

@@ -32,6 +32,8 @@ class Rounding:
 
     def __init__(self, forms: Forms, lattice: Lattice) -> None:
         self.forms, self.ring, self.lattice = forms, forms.ring, lattice
+        #: atoms that are wraps -> (argument, width, negative if signed)
+        self.wraps: dict[int, tuple[Poly, int]] = {}
 
     # --- floors ---------------------------------------------------------------------------------
 
@@ -51,16 +53,36 @@ class Rounding:
 
     def _fraction(self, p: Poly) -> Poly:
         """The floor of what has no integer terms."""
-        for found in (
-            signwise(self.forms, p, floor_of), self.lattice.image(p, self.floor), self._of_inner_floor(p), self._of_integers(p),
-        ):  # fmt: skip
-            if found is not None:
-                return found
+        found = signwise(self.forms, p, floor_of)
+        for rule in (self._of_extremes, self._of_wraps, self._of_inner_floor, self._of_integers):
+            found = rule(p) if found is None else found
+        if found is not None:
+            return found
         low, high = poly_range(self.ring, p)
         sign = Sign.NONNEGATIVE if poly_sign(self.ring, p) is not Sign.UNKNOWN else Sign.UNKNOWN
         ends = (None if end is None else floor_of(end) for end in (low, high))
         atom = self.forms.application("floor", (p,), sign, integer=True, **dict(zip(("low", "high"), ends)))
         return {self.ring.atom_term(atom): 1}
+
+    def _of_extremes(self, p: Poly) -> Poly | None:
+        """Of a max-min expression: the floor of its arguments."""
+        return self.lattice.image(p, self.floor)
+
+    def _of_wraps(self, p: Poly) -> Poly | None:
+        """floor((n * wrap(y, b) + ...) / 2^b): y less 2^b floor(y / 2^b), of which the second part is whole."""
+        ring = self.ring
+        for t, c in p.items():
+            powers = ring.powers[t]
+            known = self.wraps.get(powers[0][0]) if len(powers) == 1 and powers[0][1] == 1 and not ring.exponent[t] else None
+            if known is None or known[1] < 0 or mpq(c).denominator != 1 << known[1]:
+                continue
+            y, bits = known
+            rest = {s: d for s, d in p.items() if s != t}
+            add_into(rest, y, c)
+            result = self.floor(rest)
+            add_into(result, self.floor({s: small(mpq(d, 1 << bits)) for s, d in y.items()}), small(-c * (1 << bits)))
+            return result
+        return None
 
     def inner_floor(self, term: int) -> Poly | None:
         """The argument of a term that is a floor."""
@@ -85,33 +107,60 @@ class Rounding:
     # --- quotients of integers --------------------------------------------------------------------
 
     def _of_integers(self, p: Poly) -> Poly | None:
-        """floor(a * P) for an integer P of known range, where a simpler fraction rounds alike."""
+        """floor(a * P) for an integer P: oriented, and by a simpler fraction than a that rounds alike over P's range."""
         a = mpq(rational_content(p))
         value = {t: small(mpq(c) / a) for t, c in p.items()}
-        low, high = poly_range(self.ring, value)
-        if low is None or high is None or not integral(self.ring, value):
+        if not integral(self.ring, value):
+            return None
+        if value[min(t for t in value if t != ONE_TERM)] < 0:  # floor(n / d) = -floor((d - 1 - n) / d)
+            turned = negated(p)
+            add_into(turned, {ONE_TERM: 1 - mpq(1, a.denominator)})
+            return negated(self.floor(turned))
+        low, high = self._known_range(value)
+        if low is None or high is None:
             return None
         if floor_of(a * low) == floor_of(a * high):
             return self.forms.rational(floor_of(a * low))
         if low >= -1 and high <= 0 and a <= 1:
             return value
+        return self._by_division(value, a, low, high)
+
+    def _known_range(self, value: Poly) -> Range:
+        """The range of a value, by what is assumed of its sign too."""
+        low, high = poly_range(self.ring, value)
+        if low is not None and low < 0 and self.forms.sign(value) is not Sign.UNKNOWN:
+            low = 0
+        if high is not None and high > 0 and self.forms.sign(negated(value)) is not Sign.UNKNOWN:
+            high = 0
+        return low, high
+
+    def _by_division(self, value: Poly, a: mpq, low: Coef, high: Coef) -> Poly | None:
+        """floor(a * P) as a division, where a is a rounded-up reciprocal (or multiple of one)."""
         for b in _from_below(a):
-            if (a - b) * max(abs(low), abs(high)) < mpq(1, b.denominator):
+            if (a - b) * max(high, 0) < mpq(1, b.denominator) and (a - b) * -min(low, 0) <= mpq(1, b.denominator):
                 break
-        if b == a:
+        if b == a or b.denominator**2 > a.denominator:
             return None
+        quotient = {t: small(c * b) for t, c in value.items() if c * b}
         if low >= 0:
-            return self.floor({t: small(c * b) for t, c in value.items()})
-        # below zero a * P stays just under b * P: one less than the quotient towards zero
-        result = self._towards_zero(value, b)
-        add_into(result, self._negative(value), -1)
-        return result
+            return self.floor(quotient)
+        if high <= 0:  # just below the quotient
+            return self.forms.add(self.ceil(quotient), self._negative(value), -1)
+        if not b:
+            return negated(self._negative(value))
+        above = _just_above(b, low, high)
+        return None if a == above else self.floor({t: small(c * above) for t, c in value.items()})
 
     def _negative(self, value: Poly) -> Poly:
-        return positive(self.forms, {t: -c for t, c in value.items()})
+        return positive(self.forms, negated(value))
 
     def _towards_zero(self, value: Poly, b: mpq) -> Poly:
-        """trunc(b * P) = floor((n * P + (d - 1) * [P < 0]) / d) for an integer P and b = n/d > 0."""
+        """trunc(b * P) of an integer P of unknown sign, b = n/d > 0: floor(b' * P) + [P < 0] with b' just above b; where the range
+        of P is not known, floor((n * P + (d - 1) * [P < 0]) / d)."""
+        low, high = poly_range(self.ring, value)
+        if low is not None and high is not None:
+            above = _just_above(b, low, high)
+            return self.forms.add(self.floor({t: small(c * above) for t, c in value.items()}), self._negative(value))
         scaled: Poly = {t: small(c * b) for t, c in value.items()}
         add_into(scaled, self._negative(value), small(1 - mpq(1, b.denominator)))
         return self.floor(scaled)
@@ -193,6 +242,12 @@ def to_even(value: Coef) -> int:
     low = floor_of(value)
     rest = mpq(value) - low
     return low + (1 if 2 * rest > 1 or (2 * rest == 1 and low % 2) else 0)
+
+
+def _just_above(b: mpq, low: Coef, high: Coef) -> mpq:
+    """A fraction so little above b that multiples of it up to the bounds have the floor of those of b, less one below zero."""
+    bits = int(max(abs(low), abs(high)) * b.denominator).bit_length() + 1
+    return b + mpq(1, 1 << 2 * bits)
 
 
 def _from_below(a: mpq) -> Iterator[mpq]:

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import chain
 
 from gmpy2 import mpq
 
+from ptx_engine.decide.budget import BudgetSpent
 from ptx_engine.decide.normal_forms import Forms
 from ptx_engine.decide.normal_lattice import Lattice
 from ptx_engine.decide.normal_order import positive
@@ -25,6 +27,8 @@ Entry = tuple[int, PolyKey]
 _TRUE: Poly = {ONE_TERM: 1}
 #: conditions of more terms are not taken apart, and larger sets of positions are not joined
 _TERMS, _ENTRIES = 16, 1 << 14
+#: term operations that recognising one selection may cost
+_WORK = 50_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +46,8 @@ class Selections:
 
     def __init__(self, forms: Forms, lattice: Lattice) -> None:
         self.forms, self.lattice = forms, lattice
-        #: atoms that are positions of a maximum -> the set they are over
-        self._positions: dict[int, frozenset[Entry]] = {}
+        #: atoms that are positions of a maximum -> the sets they are over
+        self._positions: dict[int, tuple[frozenset[Entry], ...]] = {}
 
     def select(self, condition: Poly, a: Poly, b: Poly, compared: Iterable[Compared] = ()) -> Poly:
         """condition ? a : b; ``compared`` are the values that the condition compares, where they are known."""
@@ -53,18 +57,24 @@ class Selections:
             return b
         if condition == _TRUE:
             return a
-        signs = [s for p in self._subjects(condition) if (s := self._by_sign(condition, p)) is not None]
-        for case in signs:
-            chosen = self._extreme(case, a, b, difference)
-            if chosen is not None:
-                return chosen
-        for case in signs:
-            position = self._position(case, a, b, compared)
-            if position is not None:
-                return position
+        found = self._recognised(condition, a, b, difference, compared)
+        if found is not None:
+            return found
         result = dict(b)
         add_into(result, forms.product(condition, difference))
         return result
+
+    def _recognised(self, condition: Poly, a: Poly, b: Poly, difference: Poly, compared: Iterable[Compared]) -> Poly | None:
+        """The selection as an extreme or as a position, if it is one that is found with little work."""
+        try:
+            with self.forms.meter.at_most(_WORK):
+                signs = [s for p in self._subjects(condition) if (s := self._by_sign(condition, p)) is not None]
+                extremes = (self._extreme(s, a, b, difference) for s in signs)
+                positions = (self._position(s, a, b, compared) for s in signs)
+                return next((found for found in chain(extremes, positions) if found is not None), None)
+        except BudgetSpent:
+            self.forms.meter.resume()
+            return None
 
     # --- conditions by the sign of a value --------------------------------------------------------
 
@@ -124,7 +134,7 @@ class Selections:
     def _position(self, case: Signs, a: Poly, b: Poly, compared: Iterable[Compared]) -> Poly | None:
         """The position of the maximum over the union of two sets, if the condition compares their maxima and settles ties."""
         for first, second in compared:
-            for x, y, sign in ((first, second, 1), (first, second, -1)):
+            for x, y, sign in ((first, second, 1), (second, first, -1), (second, first, 1), (first, second, -1)):
                 # a is chosen where sign * (x - y) > 0
                 if not self._orders(case, x, y, sign):
                     continue
@@ -156,16 +166,17 @@ class Selections:
         if sign < 0:
             members = frozenset(self.lattice.maxima.negative(m) for m in members)
         known = self._known(chosen)
-        if known is not None:
-            return known if {m for m, _ in known} == members else None
+        if known:
+            return next((entries for entries in known if {m for m, _ in entries} == members), None)
         return frozenset({(next(iter(members)), self.forms.key(chosen))}) if len(members) == 1 else None
 
-    def _known(self, chosen: Poly) -> frozenset[Entry] | None:
+    def _known(self, chosen: Poly) -> tuple[frozenset[Entry], ...]:
+        """The sets that a value is a position over."""
         if len(chosen) != 1:
-            return None
+            return ()
         ((term, coef),) = chosen.items()
         powers = self.forms.ring.powers[term]
-        return self._positions.get(powers[0][0]) if coef == 1 and len(powers) == 1 and powers[0][1] == 1 else None
+        return self._positions.get(powers[0][0], ()) if coef == 1 and len(powers) == 1 and powers[0][1] == 1 else ()
 
     def _first_at_ties(self, tie: Poly, a: Poly, b: Poly, left: frozenset[Entry], right: frozenset[Entry]) -> bool:
         """Whether the smaller position is taken at a tie: by comparing them, or since one set precedes the other."""
@@ -178,7 +189,14 @@ class Selections:
         return tie in (less, more)
 
     def _joined(self, entries: frozenset[Entry]) -> Poly:
-        """The position of the maximum over a set of pairs, the least one at ties."""
+        """The position of the maximum over a set of pairs, the least one at ties. Of two values it is also that of the minimum
+        with the values exchanged: which of the two is meant shows only when it is joined to others."""
+        spellings = [entries]
+        if len(entries) == 2:
+            (x, a), (y, b) = entries
+            spellings.append(frozenset({(self.lattice.maxima.negative(y), a), (self.lattice.maxima.negative(x), b)}))
+            spellings.sort(key=lambda both: sorted(m for m, _ in both))
+            entries = spellings[0]
         args = tuple(v for m, key in sorted(entries, key=str) for v in (self.lattice.maxima.value(m), dict(key)))
         ends = _constants(entries)
         integer = ends is not None and all(c == int(c) for c in ends)
@@ -186,7 +204,7 @@ class Selections:
         sign = Sign.NONNEGATIVE if low is not None and low >= 0 else Sign.UNKNOWN
         make = Atom(Kind.FUNCTION, sign, name="argmax", args=args, integer=integer, low=low, high=high)
         atom = self.forms.ring.atom(("argmax", entries), make)
-        self._positions[atom] = entries
+        self._positions[atom] = tuple(spellings)
         return {self.forms.ring.atom_term(atom): 1}
 
 

@@ -47,6 +47,8 @@ def prove_template(
     ``canonical`` spares the first attempt the sums that both sides have in one canonical form. ``partial_cuts`` says that cuts
     (inputs beyond the arena's) may stand for terms that are undefined somewhere.
     """
+    if template.generalised and _selects_constants(template):
+        return [Proof("unknown", "constants that are selected are told apart first")] * len(pairs)
     proofs: dict[int, Proof] = {}
     leaves = _leaves(arena, template, Leaf(Sign.UNKNOWN, False, None, None, partial_cuts))
     for freeze in (True, False):
@@ -58,6 +60,15 @@ def prove_template(
         if not attempt.forms.has_frozen or all(p.outcome == "equal" for p in proofs.values()):
             break
     return [proofs[number] for number in range(len(pairs))]
+
+
+def _selects_constants(template: Template) -> bool:
+    """Whether a selection yields a variable that stands for several constants: positions of maxima are such, and their order
+    matters."""
+    selected = {n for op, args in zip(template.ops, template.args) if op == Op.ITE for n in args[1:3]}
+    variables = [n for n in selected if template.ops[n] == INPUT]
+    mixed = bool(variables) and bool((template.columns.bounds(variables)[1] >= 0).any())
+    return mixed or any(template.ops[n] == CONSTANTS for n in selected)
 
 
 def canonical_forms(arena: TermView, template: Template, meter: Meter) -> Canonical | None:
@@ -130,7 +141,7 @@ class _Attempt:
             evaluator.run((reference, candidate))
             return _remainder(evaluator, evaluator.value(reference), evaluator.value(candidate))
 
-        return equal_by_cases(self.forms, remainder, remainder_in_case, len(self.template.ops))
+        return equal_by_cases(self.forms, remainder, remainder_in_case, len(self.template.ops), not self.template.generalised)
 
     def _unequal(self, left: Poly, right: Poly, remainder: Poly) -> Proof:
         ring = self.forms.ring

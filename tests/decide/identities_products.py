@@ -23,7 +23,7 @@ def _random_tree(seed: int) -> Case:
         parts = list(x)
         while len(parts) > 1:
             p, q = (parts.pop(rng.randrange(len(parts))) for _ in range(2))
-            parts.append(rng.choice((lambda: a.add(p, q), lambda: a.fma(1, q, p), lambda: a.sub(p, a.neg(q))))())
+            parts.append((a.add(p, q), a.fma(1, q, p), a.sub(p, a.neg(q)))[rng.randrange(3)])
         return [b.total(x)], [parts[0]]
 
     return case

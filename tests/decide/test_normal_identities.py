@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import random
 
-import identities_algebra  # noqa: F401  (registers its cases)
 import identities_activations  # noqa: F401
+import identities_algebra  # noqa: F401  (registers its cases)
 import identities_attention  # noqa: F401
+import identities_integers  # noqa: F401
 import identities_networks  # noqa: F401
 import identities_norms  # noqa: F401
 import identities_order  # noqa: F401
