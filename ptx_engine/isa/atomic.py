@@ -168,7 +168,7 @@ def _anywhere(*rest: str) -> list[str]:
 
 
 @instruction("atom", *_anywhere(f"op=and|or|xor|exch|add|inc|dec|min|max {HINT} type=b32|b64|u32|u64|s32|s64",
-                                f"op=cas {HINT} type=b16|b32|b64|b128", f"op=exch {HINT} type=b128", f"op=add {HINT} type=f32|f64",
+                                "op=cas type=b16|b32|b64|b128", f"op=exch {HINT} type=b128", f"op=add {HINT} type=f32|f64",
                                 f"op=add|min|max !noftz {HINT} type=f16|f16x2|bf16|bf16x2"), *_VECTORS, source=_S + "atom")  # fmt: skip
 def atom(d: Decode) -> Step:
     return _decode(d, True)

@@ -51,7 +51,7 @@ def ld(d: Decode) -> Step:
 STRONG_TYPES = f"{SPACE} {EVICT} {L2} {HINT} {PREFETCH} {VEC} {TYPES}"
 
 
-@instruction("ld", f"volatile {STRONG_TYPES}", f"sem=relaxed|acquire scope=cta|cluster|gpu|sys {STRONG_TYPES}",
+@instruction("ld", f"volatile {SPACE} {L2} {PREFETCH} {VEC} {TYPES}", f"sem=relaxed|acquire scope=cta|cluster|gpu|sys {STRONG_TYPES}",
              f"mmio sem=relaxed scope=sys [space=global] {TYPES}", source=_S + "ld")  # fmt: skip
 def ld_strong(d: Decode) -> Step:
     """A strong load; ``.volatile`` is relaxed at the scope of the space, as the ISA has it."""
@@ -146,7 +146,7 @@ def st(d: Decode) -> Step:
     return step
 
 
-@instruction("st", f"volatile {SPACE} {EVICT} {L2} {HINT} {VEC} {TYPES}",
+@instruction("st", f"volatile {SPACE} {L2} {VEC} {TYPES}",
              f"sem=relaxed|release scope=cta|cluster|gpu|sys {SPACE} {EVICT} {L2} {HINT} {VEC} {TYPES}",
              f"mmio sem=relaxed scope=sys [space=global] {TYPES}", source=_S + "st")  # fmt: skip
 def st_strong(d: Decode) -> Step:
@@ -207,14 +207,15 @@ def createpolicy(d: Decode) -> Step:
 
 @instruction("cp", f"async cop=ca|cg shared=shared|shared::cta global=global {HINT} {PREFETCH}", source=_S + "cp.async")
 def cp_async(d: Decode) -> Step:
-    """cp.async d, s, size [, src-size or ignore-src]: an asynchronous agent copies; bytes past src-size become zero."""
-    d.expect(3, 4)
+    """cp.async d, s, size [, src-size or ignore-src] [, cache policy]: an asynchronous agent copies; bytes past src-size become zero."""
+    given = d.count - d.has("L2::cache_hint")
+    d.expect(*(n + d.has("L2::cache_hint") for n in (3, 4)))
     size = d.operand(2)
     if not isinstance(size, IntLit) or size.value not in ((16,) if d.mods["cop"] == "cg" else (4, 8, 16)):
         raise ParseError(f"{d.ins.mnemonic}: the copy size must be {'16' if d.mods['cop'] == 'cg' else '4, 8 or 16'}", span=d.ins.span)
     shared, source, count, pc = d.address(0), d.address(1), size.value, d.pc
     copy = d.env.memory.async_copy
-    if d.count == 3:
+    if given == 3:
         return lambda g: copy(g, shared(g.R), source(g.R), count, count, pc)
     operand = d.operand(3)
     if isinstance(operand, Reg) and d.env.register_type(operand.name) == "pred":

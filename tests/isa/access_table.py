@@ -7,7 +7,7 @@ Instructions: atom, red". A slow test asks ptxas whether each is legal.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import product
+from itertools import permutations, product
 
 from form_table import WIDTHS
 
@@ -53,11 +53,15 @@ def plain() -> list[tuple[Access, Access]]:
         pairs.append((Access("st", (), space, (), n, t), Access("ld", (), space, (), n, t)))
     for space, (n, t) in product(("", "global"), shapes(True)):
         pairs.append((Access("st", (), space, (), n, t), Access("ld", (), space, (), n, t)))
-    for space, before, (n, t) in product(("", "global", "shared"), (("weak",), ("volatile",)), shapes(False)[::5]):
+    for space, before, (n, t) in product(("", "global", "shared"), (("weak",), ("volatile",)), shapes(False)):
         pairs.append((Access("st", before, space, (), n, t), Access("ld", before, space, (), n, t)))
     for space, scope, (n, t) in product(("", "global", "shared", "shared::cta"), SCOPES, ((1, "u32"), (2, "f32"), (1, "b64"), (1, "b128"))):
         for stored, loaded in (("relaxed", "relaxed"), ("release", "acquire")):
             pairs.append((Access("st", (stored, scope), space, (), n, t), Access("ld", (loaded, scope), space, (), n, t)))
+    for i, (n, t) in enumerate(shapes(False)):
+        for space, scope in (("global", SCOPES[i % 4]), ("shared::cta", SCOPES[(i + 1) % 4])):
+            pairs.append((Access("st", ("relaxed", scope), space, (), n, t), Access("ld", ("relaxed", scope), space, (), n, t)))
+        pairs.append((Access("st", ("volatile",), "shared::cta", (), n, t), Access("ld", ("volatile",), "shared::cta", (), n, t)))
     for space in ("", "global"):
         pairs += [
             (Access("st", ("mmio", "relaxed", "sys"), space, (), 1, t), Access("ld", ("mmio", "relaxed", "sys"), space, (), 1, t))
@@ -80,7 +84,23 @@ def cached() -> list[tuple[Access, Access]]:
                       Access("ld", ("relaxed", "gpu"), "global", tuple(w for w in (evict, hint, prefetch) if w), 1, "u32")))  # fmt: skip
     for level, before in product(("L2::evict_last", "L2::evict_normal", "L2::evict_first"), ((), ("volatile",), ("relaxed", "gpu"))):
         pairs.append((Access("st", before, "global", (level,), 8, "b32"), Access("ld", before, "global", (level,), 8, "b32")))
-    pairs.append((Access("st", (), "global", (), 8, "b32"), Access("ld", (), "global", ("L2::evict_first", "nc"), 8, "b32")))
+    for level, wide in product(("L2::evict_last", "L2::evict_normal", "L2::evict_first"), ((8, "b32"), (4, "b64"))):
+        pairs += [
+            (Access("st", (), "global", (), *wide), Access("ld", (), "global", order, *wide)) for order in ((level, "nc"), ("nc", level))
+        ]
+    for evict, hint in product(EVICT, ("L2::cache_hint", "")):
+        words = tuple(w for w in (evict, "nc", hint, "L2::128B") if w)
+        pairs.append((Access("st", (), "global", (), 1, "u32"), Access("ld", (), "global", words, 1, "u32")))
+    pairs.append((Access("st", ("volatile",), "global", (), 1, "u32"), Access("ld", ("volatile",), "global", ("L2::64B",), 1, "u32")))
+    pairs += [
+        (Access("st", (), "global", (), 1, "u32"), Access("ld", ("volatile",), "global", (size,), 1, "u32"))
+        for size in ("L2::128B", "L2::256B")
+    ]
+    pairs += [(Access("st", (), "global", (), 1, "u32"), Access("ld", (), "global", ("L1::evict_last", "nc", size), 1, "u32"))
+              for size in ("L2::64B", "L2::256B")]  # fmt: skip
+    pairs += [(Access("st", (), "global", (), n, t), Access("ld", (), "global", ("nc",), n, t)) for n, t in (*shapes(False), *shapes(True))]
+    pairs += [(Access("st", (), "global", (), n, t), Access("ld", (), "global", ("L1::no_allocate", "nc"), n, t)) for n, t in shapes(False)]
+    pairs += [(Access("st", (), "global", (), 1, "u32"), Access("ld", (), "global", (cop, "nc"), 1, "u32")) for cop in ("ca", "cg", "cs")]
     return pairs
 
 
@@ -135,4 +155,39 @@ def atomics() -> list[Atomic]:
             continue
         flush = () if t == "f32" else ("noftz",)
         found += [Atomic(o, ("global", op, *flush, f"v{length}", t), op, length, t, False) for o in ("atom", "red")]
+    return found + placed()
+
+
+_SEM, _SPACES, _HINTS = (
+    ("relaxed", "acquire", "release", "acq_rel"),
+    ("global", "shared", "shared::cta", ""),
+    ("L2::cache_hint", "", "", ""),
+)
+
+_PLACED: list[tuple[str, tuple[str, ...], str]] = [
+    ("add", (), "u32"), ("cas", (), "b32"), ("exch", (), "b128"), ("add", (), "f32"), ("add", ("noftz",), "f16")
+]  # fmt: skip
+
+
+def placed() -> list[Atomic]:
+    """Order, scope and space in every place that assemblers take, each with each of its values."""
+    found = []
+    for (op, flush, t), i, opcode in product(_PLACED, range(4), ("atom", "red")):
+        sem, scope, hint = _SEM[i if opcode == "atom" else 2 * (i % 2)], SCOPES[i], _HINTS[i] if op != "cas" else ""
+        if opcode == "red" and op in ("exch", "cas"):
+            continue
+        space = _SPACES[i]
+        tail = tuple(w for w in (*flush, hint, t) if w)
+        orders = [(*order, op) for order in permutations((sem, scope, space))] + [(op, sem, scope, space)]
+        found += [Atomic(opcode, (*(w for w in order if w), *tail), op, 1, t, space.startswith("shared")) for order in orders]
+    for (op, t, length), i, opcode in product(_VECTORS, range(4), ("atom", "red")):
+        sem, scope, hint = _SEM[i if opcode == "atom" else 2 * (i % 2)], SCOPES[i], _HINTS[i]
+        flush = () if t == "f32" else ("noftz",)
+        for before in ((sem, scope, "global"), ("global", scope, sem)):
+            vector, rest = (f"v{length}", t), (op, *flush, *([hint] if hint else []))
+            found += [Atomic(opcode, (*before, *words), op, length, t, False) for words in ((*rest, *vector), (*vector, *rest))]
     return found
+
+
+_VECTORS = [("add", "f32", 2), ("add", "f32", 4), ("add", "f16", 2), ("min", "bf16", 4), ("max", "f16", 8), ("add", "f16x2", 2), ("min", "bf16x2", 4),
+            ("max", "f16x2", 4)]  # fmt: skip

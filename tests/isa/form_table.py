@@ -113,7 +113,7 @@ CONVERT: Rows = [
         f"{IRND} [sat] u8|s8|{_TO_INT} f16|f64", f"{IRND} [ftz] [sat] u8|s8|{_TO_INT} f32", f"{IRND} {_TO_INT} bf16",
         f"u8|s8|{_TO_INT} u8|s8|{_TO_INT}", "sat u8 s8|u16|s16|u32|s32|u64|s64", "sat s8 u8|u16|s16|u32|s32|u64|s64", "sat u16 s8|s16|u32|s32|u64|s64",
         "sat s16 u16|u32|s32|u64|s64", "sat u32 s8|s16|s32|u64|s64", "sat s32 u32|u64|s64", "sat u64 s8|s16|s32|s64", "sat s64 u64",
-        "rn satfinite [relu] e4m3x2|e5m2x2 f16x2", "rn [relu] f16x2 e4m3x2|e5m2x2", "rn relu satfinite e4m3x2|e5m2x2 f16x2",
+        "rn satfinite [relu] e4m3x2|e5m2x2 f16x2", "rn [relu] f16x2 e4m3x2|e5m2x2", "rn relu satfinite e4m3x2|e5m2x2 f16x2|bf16x2",
         "rn satfinite [relu] e4m3x2|e5m2x2 bf16x2")),
     *(("cvt", pattern, "d:O a:32 a:32") for pattern in (
         "rn|rz [relu] [satfinite] f16x2|bf16x2 f32", "rn|rz satfinite relu f16x2|bf16x2 f32", "rn satfinite [relu] e4m3x2|e5m2x2 f32",

@@ -66,9 +66,11 @@ def test_ldmatrix_of_terms(trans: bool) -> None:
     np.testing.assert_array_equal(run.footprints["out"].ids.reshape(32, 8), expected_fragments(ids, 4, trans))
 
 
-def store_kernel(num: int, trans: bool) -> str:
+def store_kernel(num: int, trans: bool, older: bool = False) -> str:
     """Registers come from ``in``, stmatrix writes the tile, which goes out row by row."""
     op = f"stmatrix.sync.aligned.m8n8.x{num}{'.trans' if trans else ''}.shared.b16"
+    if older:
+        op = f"stmatrix.sync.aligned.x{num}{'.trans' if trans else ''}.m8n8.shared.b16"
     return HEAD + _BODY + "\n".join([
         f"ld.param.u64 %d0, [in]; ld.param.u64 %d1, [out]; mul.wide.u32 %d2, %lane, {4 * num}; add.s64 %d3, %d0, %d2;",
         *(f"ld.global.b32 %r{i}, [%d3+{4 * i}];" for i in range(num)),
@@ -81,11 +83,12 @@ def store_kernel(num: int, trans: bool) -> str:
 
 @pytest.mark.parametrize("num", [1, 2, 4])
 @pytest.mark.parametrize("trans", [False, True])
-def test_stmatrix(num: int, trans: bool) -> None:
+@pytest.mark.parametrize("older", [False, True])
+def test_stmatrix(num: int, trans: bool, older: bool) -> None:
     tile = np.arange(64 * num, dtype=np.uint16)
     fragments = expected_fragments(tile, num, trans)
     out = np.zeros(64 * num, np.uint16)
-    emulation = emulate(store_kernel(num, trans), None, 1, 32, [np.ascontiguousarray(fragments), out])
+    emulation = emulate(store_kernel(num, trans, older), None, 1, 32, [np.ascontiguousarray(fragments), out])
     assert not emulation.findings
     np.testing.assert_array_equal(out, tile)
 

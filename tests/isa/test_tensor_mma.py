@@ -60,6 +60,7 @@ def cases() -> list[Case]:
     found += [
         Case(f"m{m}n8k{k}.row.col.f64.f64.f64.f64", m, k, "f64", "f64", "f64", "f64") for m, k in ((8, 4), (16, 4), (16, 8), (16, 16))
     ]
+    found += [Case(f"m16n8k8.row.col.{rnd}.f64.f64.f64.f64", 16, 8, "f64", "f64", "f64", "f64") for rnd in ("rn", "rz", "rm", "rp")]
     found += [
         Case(f"m16n8k{k}.row.col.{c}.{a}.{b}.{c}", 16, k, a, b, c, c)
         for k in (16, 32) for a in ("e4m3", "e5m2") for b in ("e4m3", "e5m2") for c in ("f16", "f32")
@@ -205,6 +206,11 @@ def test_layouts_are_bijections(layout: np.ndarray) -> None:
     assert (layout.ravel()[back] == np.arange(layout.size).reshape(-1, 32)).all()
 
 
+def quad_kernel(alayout: str, blayout: str, c_kind: str, d_kind: str, counts: dict[str, int]) -> str:
+    text = f"mma.sync.aligned.m8n8k4.{alayout}.{blayout}.{d_kind}.f16.f16.{c_kind} {{d}}, {{a}}, {{b}}, {{c}};"
+    return fragment_kernel(text, counts, dict.fromkeys(counts, 32))
+
+
 @pytest.mark.parametrize("alayout", ["row", "col"])
 @pytest.mark.parametrize("blayout", ["row", "col"])
 @pytest.mark.parametrize(("c_kind", "d_kind"), [("f16", "f16"), ("f32", "f32"), ("f16", "f32")])
@@ -222,8 +228,7 @@ def test_quads(alayout: str, blayout: str, c_kind: str, d_kind: str) -> None:
             "c": fragment(c, place_c, 8, c_kind)}  # fmt: skip
     frag["d"] = np.zeros((32, 4 if d_kind == "f16" else 8), np.uint32)
     counts = {name: x.shape[1] for name, x in frag.items()}
-    text = f"mma.sync.aligned.m8n8k4.{alayout}.{blayout}.{d_kind}.f16.f16.{c_kind} {{d}}, {{a}}, {{b}}, {{c}};"
-    result = run_bits(fragment_kernel(text, counts, dict.fromkeys(counts, 32)), frag).view(NUMPY[d_kind])
+    result = run_bits(quad_kernel(alayout, blayout, c_kind, d_kind, counts), frag).view(NUMPY[d_kind])
     wanted = a @ b + c
     for lane in range(32):
         for i in range(8):

@@ -15,9 +15,12 @@ from ptx_engine.errors import NotStructuredError, ParseError
 #: shape's k, types of A and B, accumulator, lanes of a group that hold metadata
 CASES = [
     (16, "f16", "f16", "f32"), (32, "f16", "f16", "f16"), (16, "bf16", "bf16", "f32"), (32, "bf16", "bf16", "f32"), (8, "tf32", "tf32", "f32"),
-    (16, "tf32", "tf32", "f32"), (64, "e4m3", "e5m2", "f32"), (32, "s8", "u8", "s32"), (64, "u8", "s8", "s32"), (64, "s4", "u4", "s32"),
-    (128, "u4", "u4", "s32"),
+    (16, "tf32", "tf32", "f32"), (64, "e4m3", "e5m2", "f32"), (64, "e5m2", "e4m3", "f32"), (32, "s8", "u8", "s32"), (64, "u8", "s8", "s32"), (64, "s4", "u4", "s32"),
+    (128, "u4", "u4", "s32"), (128, "s4", "s4", "s32"), (32, "u8", "s8", "s32"), (64, "s8", "u8", "s32"),
 ]  # fmt: skip
+
+
+LIMITS = {"s32": (-(2**31), 2**31 - 1)}
 
 
 def unit_of(kind: str) -> tuple[int, int, int]:
@@ -76,10 +79,10 @@ def a_place(kind: str, kept: int) -> np.ndarray:
     return table(a_tf32(kept) if kind == "tf32" else a_narrow(16, kept, 32 // BITS[kind]), 16 * kept // 32)
 
 
-def text_of(k: int, a: str, b: str, c: str, selector: int, variant: str = "sp") -> str:
+def text_of(k: int, a: str, b: str, c: str, selector: int, variant: str = "sp", saturated: bool = False) -> str:
     na, nb, nc = 16 * k // 2 // 32, 8 * k // 32, 4
     counts = {"a": na * BITS[a] // 32, "b": nb * BITS[b] // 32, "c": nc * BITS[c] // 32, "e": 1, "d": nc * BITS[c] // 32}
-    text = f"mma.{variant}.sync.aligned.m16n8k{k}.row.col.{c}.{a}.{b}.{c} {{d}}, {{a}}, {{b}}, {{c}}, {{e}}, {selector};"
+    text = f"mma.{variant}.sync.aligned.m16n8k{k}.row.col{'.satfinite' if saturated else ''}.{c}.{a}.{b}.{c} {{d}}, {{a}}, {{b}}, {{c}}, {{e}}, {selector};"
     return fragment_kernel(text, counts, dict.fromkeys(counts, 32))
 
 
@@ -90,11 +93,16 @@ def selectors(k: int, a: str) -> int:
 
 @pytest.mark.parametrize(("k", "a", "b", "c"), CASES)
 @pytest.mark.parametrize("variant", ["sp", "sp::ordered_metadata"])
-def test_values_against_the_dense_product(k: int, a: str, b: str, c: str, variant: str) -> None:
+@pytest.mark.parametrize("saturated", [False, True])
+def test_values_against_the_dense_product(k: int, a: str, b: str, c: str, variant: str, saturated: bool) -> None:
+    if saturated and c != "s32":
+        return
     rng = np.random.default_rng(zlib.crc32(f"{k}{a}".encode()))
     for selector in range(selectors(k, a)):
         dense, kept, codes = compress(rng, a, k)
         right, acc = draw(rng, b, (k, 8)), draw(rng, c, (16, 8)) if c != "s32" else rng.integers(-1000, 1000, (16, 8))
+        if saturated:
+            acc = acc + np.where(acc < 0, -(2**31) + 1000, 2**31 - 1000)
         ta, tb, tc = a_place(a, k // 2), np.array(b_place(b, k)), table(accumulator(16), 4)
         frag = {
             "a": pack(kept[ta[..., 0], ta[..., 1]], a),
@@ -102,10 +110,10 @@ def test_values_against_the_dense_product(k: int, a: str, b: str, c: str, varian
             "c": pack(acc[tc[..., 0], tc[..., 1]], c),
         }
         frag |= {"e": metadata(a, k, codes, selector), "d": np.zeros_like(frag["c"])}
-        result = run_bits(text_of(k, a, b, c, selector, variant), frag).view(NUMPY[c])
+        result = run_bits(text_of(k, a, b, c, selector, variant, saturated), frag).view(NUMPY[c])
         found = np.zeros((16, 8), NUMPY[c])
         found[tc[..., 0], tc[..., 1]] = result
-        np.testing.assert_array_equal(found, (dense @ right + acc).astype(NUMPY[c]))
+        np.testing.assert_array_equal(found, np.clip(dense @ right + acc, *LIMITS.get(c, (-np.inf, np.inf))).astype(NUMPY[c]))
         assert a in RANGE or (dense != 0).any()
 
 

@@ -21,6 +21,8 @@ A_REGISTERS = {"f16": (8, 8, 8), "bf16": (4, 2, 8), "s8": (2, 1, 4), "u8": (2, 1
 B_REGISTERS = {"f16": (8, 8, 8), "bf16": (4, 8, 2), "s8": (2, 4, 1), "u8": (2, 4, 1)}
 ONE = {"tf32": (4, 4), "f64": (1, 1), "s4": (1, 1), "u4": (1, 1), "b1": (1, 1)}
 
+ROUNDINGS = ("rn", "rz", "rm", "rp")
+
 
 def cases() -> list[tuple[tuple[int, int, int], str, str, str, str, str]]:
     """(shape, A, B, C, D, operation)."""
@@ -30,6 +32,7 @@ def cases() -> list[tuple[tuple[int, int, int], str, str, str, str, str]]:
         found.append((shape, "bf16", "bf16", "f32", "f32", ""))
         found += [(shape, a, a, "s32", "s32", sat) for a in ("s8", "u8") for sat in ("", "satfinite")]
     found += [((16, 16, 8), "tf32", "tf32", "f32", "f32", ""), ((8, 8, 4), "f64", "f64", "f64", "f64", "")]
+    found += [((8, 8, 4), "f64", "f64", "f64", "f64", rounding) for rounding in ROUNDINGS]
     found += [((8, 8, 32), a, a, "s32", "s32", sat) for a in ("s4", "u4") for sat in ("", "satfinite")]
     return found + [((8, 8, 128), "b1", "b1", "s32", "s32", op) for op in ("xor", "and")]
 
@@ -57,7 +60,8 @@ def kernel(
     types = f"{d}.{c}" if a == "f16" else f"{d}.{a}.{b}.{c}"
     prefix = f"{op}.popc." if a == "b1" else ""
     suffix = f".{op}" if op == "satfinite" else ""
-    lines.append(f"wmma.mma.{prefix}sync.aligned.{full[0]}.{full[1]}.{name}.{types}{suffix} {operands};")
+    rounding = f".{op}" if op in ROUNDINGS else ""
+    lines.append(f"wmma.mma.{prefix}sync.aligned.{full[0]}.{full[1]}.{name}{rounding}.{types}{suffix} {operands};")
     lines.append(f"wmma.store.d.sync.aligned.{full[3]}.{name}.{space}.{d} [%x3], {registers('d', counts['d'])}{strides['d']};")
     return "\n".join([*lines, "ret;", "}"]) + "\n"
 
@@ -83,7 +87,9 @@ def expected(a: np.ndarray, b: np.ndarray, c: np.ndarray, kind: str, d: str, op:
 
 
 #: matrices of less than a byte an element are row-major by column-major
-FORMS = [(c, layouts) for c in cases() for layouts in ("rcrr", "rcrc", "rrcr", "ccrc", "crcc") if BITS[c[1]] >= 8 or layouts[:2] == "rc"]
+FORMS = [
+    (c, layouts) for c in cases() for layouts in ("rcrr", "rcrc", "rccr", "rrcr", "ccrc", "crcc") if BITS[c[1]] >= 8 or layouts[:2] == "rc"
+]
 
 
 @pytest.mark.parametrize(("case", "layouts"), FORMS, ids=["-".join(map(str, (*c[0], *c[1:], layouts))) for c, layouts in FORMS])
