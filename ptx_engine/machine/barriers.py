@@ -50,6 +50,39 @@ class Barriers:
         """Threads have exited: barriers without a count wait for fewer."""
         self.live -= np.bincount(threads // self.block_threads, minlength=len(self.live))
 
+    def come(self, new: Waiting) -> tuple[str, np.ndarray] | None:
+        """A group comes to a barrier; what is wrong with that, and for which of its lanes, if others stand there with another count or
+        another kind of barrier, or the same threads have arrived there before."""
+        found: tuple[str, np.ndarray] | None = None
+        for w in self.waiting:
+            if w.number != new.number or found is not None:
+                continue
+            said = clash(w, new)
+            if said:
+                meets = np.isin(new.group.threads // self.block_threads, w.group.threads // self.block_threads)
+                found = (said, np.flatnonzero(meets)) if meets.any() else None
+            elif w.op.kind == "arrive":
+                again = np.isin(new.group.threads, w.group.threads)
+                found = (f"threads come to barrier {w.number} again before it is complete", np.flatnonzero(again)) if again.any() else None
+        self.waiting.append(new)
+        return found or self._crowded(new)
+
+    def _crowded(self, new: Waiting) -> tuple[str, np.ndarray] | None:
+        """More threads at a barrier than it counts."""
+        if new.count is None:
+            return None
+        slot = new.group.threads // self.block_threads
+        there = np.zeros(len(self.live), np.int64)
+        for w in self.waiting:
+            if w.number == new.number:
+                there += np.bincount(w.group.threads // self.block_threads, minlength=len(self.live))
+        over = there[slot] > new.count
+        if not over.any():
+            return None
+        most = int(there[slot].max())
+        said = f"two barriers of id {new.number} are in flight: {most} threads have come to one that counts {new.count}"
+        return said, np.flatnonzero(over)
+
     def complete(self) -> list[Completed]:
         """Barriers that now have all their threads; their groups are taken out of ``waiting`` (split by CTA if need be)."""
         done: list[Completed] = []
@@ -94,6 +127,16 @@ class Barriers:
         )  # fmt: skip
 
 
+def clash(a: Waiting, b: Waiting) -> str:
+    """Why two arrivals at one barrier cannot be of one use of it; empty if they can."""
+    if a.count != b.count:
+        counts = " and ".join("all threads" if w.count is None else str(w.count) for w in (a, b))
+        return f"two barriers of id {a.number} are in flight: thread counts {counts}"
+    if (a.op.kind == "red") != (b.op.kind == "red"):
+        return f"two barriers of id {a.number} are in flight: .red and .{(a if b.op.kind == 'red' else b).op.kind}"
+    return ""
+
+
 def reduce(waiting: Waiting, completed: Completed, slots: int, block_threads: int) -> None:
     """Give a group the result of ``bar.red`` over all participating threads of each of ``slots`` CTAs."""
     op = waiting.op
@@ -102,7 +145,8 @@ def reduce(waiting: Waiting, completed: Completed, slots: int, block_threads: in
     assert op.destination is not None and op.operand is not None
     total, members = np.zeros(slots, np.int64), np.zeros(slots, np.int64)
     for w in completed.resumed:
-        assert w.op.operand is not None
+        if w.op.operand is None:  # a plain wait among them: misuse, which is reported
+            continue
         p = concrete_predicate(w.group.R[w.op.operand], "bar.red")
         column = np.broadcast_to(np.asarray(p), (w.group.n,)) ^ w.op.operand_negated
         slot = w.group.threads // block_threads

@@ -365,7 +365,9 @@ class Machine:
             self.log.add("barrier misuse", f"thread count {count} is not a positive multiple of the warp size", g, np.arange(g.n), end.pc)
         if op.aligned and not g.whole_warps and self.block_threads % 32 == 0:
             self._report_divergent(g, end.pc)
-        self.barriers.waiting.append(Waiting(g, op, end.pc, number, count))
+        wrong = self.barriers.come(Waiting(g, op, end.pc, number, count))
+        if wrong is not None:
+            self.log.add("barrier misuse", wrong[0], g, wrong[1], end.pc)
         if op.kind == "arrive":
             self.order.cta_arrive(end.pc, g.threads, number, count)
             self._push(replace_group(g), end.pc + 1)

@@ -105,6 +105,11 @@ class OrderChecker:
         """Accesses to shared memory kept for later comparison: bounded, whatever the program."""
         return self._shared.held
 
+    @property
+    def shared_bytes_held(self) -> int:
+        """Memory that these accesses take."""
+        return self._shared.held_bytes()
+
     # --- batches ------------------------------------------------------------------------------
 
     def begin_batch(self, ctas: np.ndarray) -> None:

@@ -76,6 +76,10 @@ class Shadow:
     def __init__(self) -> None:
         self._writer = np.empty(0, np.int32)
 
+    @property
+    def nbytes(self) -> int:
+        return self._writer.nbytes
+
     def suspicious(self, writes: Sequence[Column], reads: Sequence[Column], stride: int) -> tuple[int, np.ndarray]:
         """(granule shift, sorted granules with a write and another access that is not the same thread's own plain one).
         ``stride`` as in ``units``: 0 for global memory."""

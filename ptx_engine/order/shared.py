@@ -13,8 +13,9 @@ from ptx_engine.order.records import NEVER, WRITE, Batch, Column, Space, measure
 #: (space, columns, stride, granule shift, suspicious granules)
 Examine = Callable[[Space, Sequence[Column], int, int, np.ndarray], None]
 
-#: accesses after which an interval that no barrier ends is examined and thinned out
-LIMIT = 1 << 20
+#: accesses after which an interval that no barrier ends is examined and thinned out: one for each byte of the batch's shared memory, within
+#: these limits. An access held takes about 20 bytes, and its examination twice that for a moment.
+LIMIT, LEAST = 1 << 20, 1 << 14
 
 
 class SharedLog:
@@ -27,17 +28,27 @@ class SharedLog:
         self._new: list[Column] = []
         self._old: list[Column] = []
         self._count = 0
-        self._limit = LIMIT
+        #: of the current interval, once there is one
+        self._limit = 0
 
     @property
     def held(self) -> int:
         return sum(len(c.threads) for c in (*self._new, *self._old))
 
+    def held_bytes(self) -> int:
+        """Memory of what is kept about shared memory: arrays that columns share count once, those that the machine keeps anyway too."""
+        columns = (*self._new, *self._old)
+        arrays = [a for c in columns for a in (c.threads, c.addresses, c.values) if a is not None]
+        arrays += [g.completed for g in {id(c.group): c.group for c in columns if c.group is not None}.values() if g.completed is not None]
+        return self._shadow.nbytes + sum(a.nbytes for a in {id(a): a for a in arrays}.values())
+
     def add(self, column: Column) -> None:
         self._new.append(column)
         self._count += len(column.threads)
+        if not self._limit:
+            self._limit = min(LIMIT, max(LEAST, self._stride * column.batch.slots))
         if self._count > self._limit:
-            self._thin_out()
+            self._thin_out(column.batch)
 
     def close(self, seq: int, batch: Batch, slots: np.ndarray | None) -> None:
         """A full barrier at ``seq`` ends the interval of these slots (None: of all): examine it, keep what is not ordered by it."""
@@ -49,10 +60,10 @@ class SharedLog:
             column.old = True
         self._new, self._old = other_new, kept + other_old
         self._count = sum(len(c.threads) for c in self._new)
-        self._limit = LIMIT
+        self._limit = 0
 
     def clear(self) -> None:
-        self._new, self._old, self._count = [], [], 0
+        self._new, self._old, self._count, self._limit = [], [], 0, 0
 
     def _check(self, new: list[Column], old: list[Column]) -> None:
         writes, reads = _relevant(new, old)
@@ -62,7 +73,7 @@ class SharedLog:
         if len(granules):
             self._examine(Space.SHARED, [*writes, *reads], self._stride, shift, granules)
 
-    def _thin_out(self) -> None:
+    def _thin_out(self, batch: Batch) -> None:
         """No barrier in sight: compare what there is, and drop accesses whose thread has repeated them since."""
         self._check(self._new, self._old)
         kept = without_superseded([*self._old, *self._new])
@@ -70,7 +81,7 @@ class SharedLog:
             column.old = True
         self._new, self._old = [], kept
         self._count = sum(len(c.threads) for c in kept)
-        self._limit = max(LIMIT, 2 * self._count)
+        self._limit = max(min(LIMIT, max(LEAST, self._stride * batch.slots)), 2 * self._count)
 
 
 def _relevant(new: list[Column], old: list[Column]) -> tuple[list[Column], list[Column]]:

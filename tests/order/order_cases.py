@@ -45,9 +45,15 @@ case("partial barriers chain", ["st s0=1; bar 1 2", "bar 1 2; bar 2 2", "bar 2 2
 case("an id that two pairs use at once", ["bar 1 2", "bar 1 2", "bar 1 2", "bar 1 2"], races=False, misused=True)
 case("an id handed on to others", ["bar 1 2", "bar 1 2; bar 2 3", "bar 2 3; bar 1 2", "bar 2 3; bar 1 2"], races=False)
 case("an id handed on to one of them", ["bar 1 2", "bar 1 2; bar 2 2", "bar 2 2; bar 1 2", "bar 1 2"], races=False, misused=True)
-case("an id that was only arrived at, used again by who knows", ["arrive 1 2; bar 2 3", "arrive 1 2; bar 2 3", "bar 2 3; bar 1 1"], races=False)
+case(
+    "an id that was only arrived at, used again by who knows",
+    ["arrive 1 2; bar 2 3", "arrive 1 2; bar 2 3", "bar 2 3; bar 1 1"],
+    races=False,
+)
 case("an id that was only arrived at, of which one knows half", ["arrive 1 2; bar 2 2", "arrive 1 2", "bar 2 2; bar 1 1"], races=False,
      misused=True)  # fmt: skip
+case("a thread that arrives alone, twice", ["arrive 1 1; arrive 1 1", "ld s0"], races=False)
+case("two that arrive twice", ["arrive 1 2; arrive 1 2", "arrive 1 2; arrive 1 2"], races=False, misused=True)
 case("a producer that arrives again without an answer", ["arrive 1 2; arrive 1 2", "bar 1 2; bar 1 2"], races=False, misused=True)
 case("a producer that waits for the answer", ["arrive 1 2; bar 2 2; arrive 1 2", "bar 1 2; arrive 2 2; bar 1 2"], races=False)
 
