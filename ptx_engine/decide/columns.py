@@ -248,10 +248,11 @@ class Columns:
         return known
 
     def _relate(self, number: int, select: np.ndarray, back: np.ndarray) -> Coarser:
-        order = np.argsort(back, kind="stable")
-        pairs = np.flatnonzero(back[order[1:]] == back[order[:-1]])
-        pairs = pairs[:: max(1, len(pairs) // _PROBES)][:_PROBES]
-        return Coarser(number, select, back, order[pairs], order[pairs + 1])
+        """Probes: some blocks, each beside the one that stands for all of its coarser block."""
+        left = np.arange(0, len(back), max(1, len(back) // (4 * _PROBES)))
+        right = select[back[left]]
+        probes = np.flatnonzero(left != right)[:_PROBES]
+        return Coarser(number, select, back, left[probes], right[probes])
 
     def _discover(self, part: int, ids: np.ndarray) -> bool:
         """Add a coarser partition that one of the columns is constant on; whether one was found."""
@@ -265,7 +266,7 @@ class Columns:
         sampled.sort(axis=1)
         suspects = np.flatnonzero((sampled[:, 1:] == sampled[:, :-1]).any(axis=1))
         for i in suspects.tolist():
-            _, first, inverse = np.unique(ids[i], return_index=True, return_inverse=True)
+            first, inverse = numbered(ids[i])
             if 2 * len(first) <= fine.size:
                 full = inverse[fine.inverse]
                 weights = np.zeros(len(first), np.int64)
@@ -276,3 +277,18 @@ class Columns:
                 self._coarser.clear()
                 return True
         return False
+
+
+def numbered(ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Where each distinct id stands first, and for every place the number of its id, in that order."""
+    low = int(ids.min())
+    span = int(ids.max()) - low + 1
+    if span > 64 * len(ids):
+        _, first, inverse = np.unique(ids, return_index=True, return_inverse=True)
+        return first, inverse.reshape(-1)
+    places = np.arange(len(ids))
+    table = np.empty(span, np.int64)
+    table[ids[::-1] - low] = places[::-1]  # what stands first is written last
+    owner = table[ids - low]
+    firsts = owner == places
+    return np.flatnonzero(firsts), (np.cumsum(firsts) - 1)[owner]

@@ -18,10 +18,14 @@ from ptx_engine.decide.shape_hash import ShapeHash
 from ptx_engine.decide.twins import ID_SLOT, find_twins
 from ptx_engine.terms.arena import CONST_CAP, Arena, Input, NaryRecord
 from ptx_engine.terms.constants import Const
-from ptx_engine.terms.ops import Op
+from ptx_engine.terms.ops import TABLE, Op
 
 #: arenas with fewer terms are proved whole
 SMALL = 4096
+#: nodes looked at together
+_CHUNK = 1 << 19
+#: inputs up to which they have places in the table of images
+_WRAPPED = 1 << 23
 
 
 class _Mapped:
@@ -49,7 +53,13 @@ class CutView:
         self.consts: list[Const] = arena.consts
         self.inputs: list[Input] = arena.inputs
         op, a, b, c = arena.columns()
-        self._columns = (op, self._mapped_slot(op, a, 0), self._mapped_slot(op, b, 1), self._mapped_slot(op, c, 2))
+        self._table = self._with_inputs()
+        present = np.flatnonzero(np.bincount(op, minlength=256))
+        # slots that hold plain numbers: those of records and constants are taken for constants, which map to themselves
+        plain = [bool(_PLAIN[slot][present].any()) for slot in range(3)]
+        plain[0] = plain[0] and max(len(arena.dots), len(arena.naries), len(arena.consts)) > CONST_CAP
+        a, b, c = (self._mapped_slot(op, column, slot, plain[slot]) for slot, column in enumerate((a, b, c)))
+        self._columns = (op, a, b, c)
         self.naries = _Mapped(arena.naries, self._mapped_nary)
         self._lists: DotLists | None = None
 
@@ -61,11 +71,21 @@ class CutView:
         """A node of the arena itself."""
         return self.arena.node(ident)
 
+    def _with_inputs(self) -> np.ndarray | None:
+        """The image with inputs, which map to themselves, at its end, where negative ids find them."""
+        inputs = sum(entry.count for entry in self.inputs)
+        leaves = -1 - int(self.image.min()) - inputs if len(self.image) else 0
+        beyond = inputs + max(0, leaves)
+        return np.concatenate((self.image, np.arange(-beyond, 0, dtype=np.int32))) if beyond <= _WRAPPED else None
+
     def _map(self, ids: np.ndarray) -> np.ndarray:
+        """Ids as they are mapped; inputs and constants are themselves."""
+        if self._table is not None:
+            return np.asarray(self._table[ids])
         return np.where(ids >= 0, self.image[np.maximum(ids, 0)], ids)
 
-    def _mapped_slot(self, op: np.ndarray, column: np.ndarray, slot: int) -> np.ndarray:
-        return np.where(ID_SLOT[slot][op], self._map(column), column)
+    def _mapped_slot(self, op: np.ndarray, column: np.ndarray, slot: int, masked: bool) -> np.ndarray:
+        return np.where(ID_SLOT[slot][op], self._map(column), column) if masked else self._map(column)
 
     def _mapped_nary(self, record: NaryRecord) -> NaryRecord:
         return NaryRecord(record.first, self._map(record.operands))
@@ -76,6 +96,11 @@ class CutView:
             self._lists = DotLists(self.arena.dots, self._map)
         return self._lists
 
+
+_PLAIN = np.zeros((3, 256), bool)
+for _op, _row in TABLE.items():
+    for _slot, _name in enumerate("abc"):
+        _PLAIN[_slot, _op] = _name in _row.plain
 
 #: never cut: canonical forms see through products and differences at no cost, and compilers contract them into their users
 _TRANSPARENT = np.zeros(256, bool)
@@ -139,9 +164,7 @@ def find_cuts(arena: Arena, reference: np.ndarray, candidate: np.ndarray) -> Cut
         return None
     values = ShapeHash(arena).values
     twin = find_twins(arena, values, boundary)
-    op, *_ = arena.columns()
-    ids = np.flatnonzero(~_TRANSPARENT[op[CONST_CAP:]]) + CONST_CAP
-    ids = ids[twin[ids] == ids].astype(np.int32)
+    ids = _candidates(arena, uses, twin)
     paired = np.flatnonzero(twin != np.arange(len(twin), dtype=np.int32))
     np.add.at(uses, twin[paired], uses[paired])
     uses, keys = uses[ids], values[ids]
@@ -149,18 +172,32 @@ def find_cuts(arena: Arena, reference: np.ndarray, candidate: np.ndarray) -> Cut
     ids, keys, uses = ids[likely], keys[likely], uses[likely]
     if not ids.size:
         return None
-    order = np.argsort(keys, kind="stable")
+    order = np.argsort(keys)
     ids, keys, uses = ids[order], keys[order], uses[order]
     starts = np.flatnonzero(np.concatenate((np.ones(1, bool), keys[1:] != keys[:-1])))
     group = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(keys))))
-    first, last = ids[starts], np.maximum.reduceat(ids, starts)  # stable sort: ids ascend within a group
+    first, last = np.minimum.reduceat(ids, starts), np.maximum.reduceat(ids, starts)
     # a term that each side computes once and uses once is no cut: proving it apart saves nothing
     both = (first <= boundary) & (last > boundary) & (np.add.reduceat(uses, starts) > 2)
     chosen = both[group]
     if not chosen.any():
         return None
-    renumbered = np.cumsum(both) - 1
-    return Cuts(ids[chosen], renumbered[group[chosen]], first[both], twin)
+    members, renumbered = ids[chosen], (np.cumsum(both) - 1)[group[chosen]]
+    order = np.argsort(members)
+    return Cuts(members[order], renumbered[order], first[both], twin)
+
+
+def _candidates(arena: Arena, uses: np.ndarray, twin: np.ndarray) -> np.ndarray:
+    """What may be cut: no products and differences, of twins the first, no sums on the way to a longer sum of products."""
+    op, *_ = arena.columns()
+    cut = ~_TRANSPARENT[op]
+    cut[:CONST_CAP] = False
+    cut &= twin == np.arange(len(twin), dtype=np.int32)
+    for record in arena.dots:
+        inner = record.acc.reshape(-1)
+        if inner[0] >= CONST_CAP and op[inner[0]] == Op.DOT:
+            cut[inner[(inner >= CONST_CAP) & (uses[inner] < 2)]] = False
+    return np.flatnonzero(cut).astype(np.int32)
 
 
 def _on_both_sides(keys: np.ndarray, low: np.ndarray) -> np.ndarray:
@@ -177,9 +214,10 @@ def _uses(arena: Arena, outputs: np.ndarray) -> np.ndarray:
     """How often each term is an operand (capped for products of matrices, whose operands are used by a row of results)."""
     op, *columns = arena.columns()
     uses = np.zeros(len(op), np.int32)
-    for slot, column in enumerate(columns):
-        part = column[ID_SLOT[slot][op]]
-        uses += np.bincount(part[part >= CONST_CAP], minlength=len(op)).astype(np.int32)
+    for start in range(CONST_CAP, len(op), _CHUNK):
+        span = slice(start, start + _CHUNK)
+        for slot, column in enumerate(columns):
+            _count(uses, column[span][ID_SLOT[slot][op[span]]], 1)
     np.add.at(uses, outputs, 1)
     if arena.naries:
         _count(uses, np.concatenate([nary.operands.ravel() for nary in arena.naries]), 1)
@@ -194,7 +232,9 @@ def _uses(arena: Arena, outputs: np.ndarray) -> np.ndarray:
 def _count(uses: np.ndarray, ids: np.ndarray, times: int) -> None:
     inner = ids[ids >= CONST_CAP]
     if inner.size:
-        uses += np.bincount(inner, minlength=len(uses)).astype(np.int32) * np.int32(times)
+        low = int(inner.min())
+        counts = np.bincount(inner - np.int32(low))
+        uses[low : low + len(counts)] += counts.astype(np.int32) * np.int32(times)
 
 
 def _count_accumulators(uses: np.ndarray, arena: Arena) -> None:

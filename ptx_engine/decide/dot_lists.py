@@ -14,7 +14,8 @@ import numpy as np
 from ptx_engine.terms.arena import ZERO, DotRecord
 
 _SEED = 0xD07
-_CHUNK = 1 << 22  # ids handled at once
+_TABLE_BITS = 22
+_CHUNK = 1 << 18  # ids handled at once: they stay in the cache
 
 
 class DotLists:
@@ -83,18 +84,29 @@ def _laid_out(operands: list[np.ndarray]) -> tuple[np.ndarray, int]:
 
 
 def _distinct(lists: np.ndarray, mapped: Callable[[np.ndarray], np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """The distinct lists (n, K) after mapping, and for every list the place of its equal; a hash collision only costs."""
-    weights = np.random.default_rng(_SEED).integers(-(2**62), 2**62, lists.shape[1], dtype=np.int64)
+    """The distinct lists (n, K) after mapping, and for every list its place among them; a hash collision only costs."""
     hashes = np.empty(len(lists), np.int64)
     images = np.empty_like(lists)
     step = max(1, _CHUNK // lists.shape[1])
     for start in range(0, len(lists), step):
         images[start : start + step] = mapped(lists[start : start + step])
-        hashes[start : start + step] = images[start : start + step].astype(np.int64) @ weights  # wraps on purpose
-    _, first, inverse = np.unique(hashes, return_index=True, return_inverse=True)
-    inverse = inverse.reshape(-1)
+        hashes[start : start + step] = _hashes(images[start : start + step])
+    bits = min(_TABLE_BITS, len(lists).bit_length() + 3)
+    short = (hashes.view(np.uint64) >> np.uint64(64 - bits)).astype(np.int32)
+    places = np.arange(len(lists), dtype=np.int32)
+    table = np.zeros(1 << bits, np.int32)
+    table[short[::-1]] = places[::-1]  # what stands first is written last
+    owner = table[short]
     for start in range(0, len(lists), step):
         span = slice(start, start + step)
-        if not np.array_equal(images[first[inverse[span]]], images[span]):
-            return images, np.arange(len(lists))
-    return images[first], inverse
+        other = ~(images[owner[span]] == images[span]).all(axis=1)
+        owner[span][other] = places[span][other]  # shares some bits with another list: stands for itself
+    firsts = owner == places
+    return images[firsts], (np.cumsum(firsts) - 1)[owner]
+
+
+def _hashes(lists: np.ndarray) -> np.ndarray:
+    """A multilinear hash of lists (n, K), which wraps on purpose; pairs of ids are taken as one word where they can be."""
+    words = lists.view(np.int64) if lists.shape[1] % 2 == 0 else lists.astype(np.int64)
+    weights = np.random.default_rng(_SEED).integers(-(2**62), 2**62, words.shape[1], dtype=np.int64) | 1
+    return np.asarray(words @ weights)

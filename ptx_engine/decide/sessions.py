@@ -14,7 +14,7 @@ import numpy as np
 from ptx_engine.decide.budget import Meter, ProofBudget, Undecided
 from ptx_engine.decide.canonical import Canonical
 from ptx_engine.decide.coincidence import coincidences, permuted
-from ptx_engine.decide.columns import Columns, HashCollision
+from ptx_engine.decide.columns import Columns, HashCollision, numbered
 from ptx_engine.decide.cuts import CutView
 from ptx_engine.decide.dot_lists import DotLists
 from ptx_engine.decide.normal_difference import Difference, NormalForm
@@ -92,10 +92,7 @@ class Session:
             try:
                 self._prove(members, split_constants)
             except SplitClass as split:
-                order = np.argsort(split.labels, kind="stable")
-                bounds = np.flatnonzero(np.diff(split.labels[order])) + 1
-                parts = np.split(members[order], bounds)
-                waiting.extend((np.sort(part), split_constants) for part in reversed(parts))
+                waiting.extend((members[part], split_constants) for part in _parts(split.labels))
             except SplitConstants:
                 waiting.append((members, True))
             except Undecided as reason:
@@ -123,12 +120,13 @@ class Session:
         ids = self._sides[:, self._rest]
         kind = np.where(ids < 0, 255, op[np.maximum(ids, 0)]).astype(np.int64)
         kind = np.where((ids >= 0) & (ids < CONST_CAP), 1000 + ids, kind)
-        codes = kind[0] << 32 | kind[1]
-        if (codes == codes[0]).all():
+        present = np.flatnonzero(np.bincount(kind.reshape(-1)))
+        place = np.zeros(int(present[-1]) + 1, np.int64)
+        place[present] = np.arange(len(present))
+        first, labels = numbered(place[kind[0]] * len(present) + place[kind[1]])
+        if len(first) == 1:
             return [(self._rest, False)]
-        _, labels = np.unique(codes, return_inverse=True)
-        labels = labels.reshape(-1)
-        return [(self._rest[labels == label], False) for label in range(int(labels.max()), -1, -1)]
+        return [(self._rest[part], False) for part in _parts(labels)]
 
     def _walk(self, members: np.ndarray, roots: np.ndarray, outputs: int, meter: Meter, split_constants: bool) -> Template:
         for seed in range(_SEEDS):
@@ -243,3 +241,11 @@ class Session:
                 proof.narrower,
             )
         )
+
+
+def _parts(labels: np.ndarray) -> list[np.ndarray]:
+    """The places of each label, ascending; the last label first."""
+    small = labels.astype(np.uint16) if int(labels.max()) < 1 << 16 else labels  # (sorted by their digits)
+    order = np.argsort(small, kind="stable")
+    bounds = np.flatnonzero(np.diff(labels[order])) + 1
+    return np.split(order, bounds)[::-1]

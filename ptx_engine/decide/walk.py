@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ptx_engine.decide.budget import Meter
-from ptx_engine.decide.columns import Columns
+from ptx_engine.decide.columns import Columns, numbered
 from ptx_engine.decide.dot_lists import DotLists
 from ptx_engine.decide.term_view import TermView
 from ptx_engine.terms.arena import CONST_CAP, NAN, NEG_INF, POS_INF, UNDEF, ZERO
@@ -79,8 +79,7 @@ class Walker:
                     members, ids = members[new], ids[new]
                 self._wave(number, members, ids)
             if self._labels:
-                _, labels = np.unique(np.stack(self._labels), axis=1, return_inverse=True)
-                raise SplitClass(labels.reshape(-1))
+                raise SplitClass(_combined(self._labels))
         self._extend()
         return Template(self._ops, self._args, nodes.tolist(), self._columns, self._generalised)
 
@@ -278,3 +277,12 @@ class Walker:
             return
         pairs = np.stack([self._resolve_each(part, left), self._resolve_each(part, right)], axis=1)
         self._ops[node], self._args[node] = Op.DOT, (acc, *pairs.reshape(-1).tolist())
+
+
+def _combined(labels: list[np.ndarray]) -> np.ndarray:
+    """One label per output that tells apart what any of some labels tells apart."""
+    result = np.zeros(len(labels[0]), np.int64)
+    for row in labels:
+        first, number = numbered(row)
+        _, result = numbered(result * len(first) + number)
+    return result
