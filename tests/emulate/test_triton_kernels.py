@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from triton_kernels import CASES, Case, Compiled, compile_case, parameters
+from triton_kernels import CASES, KERNELS, Case, Compiled, compile_case, parameters
 
 from ptx_engine import emulate
 from ptx_engine.decide.oracle import Reals
@@ -86,3 +86,7 @@ def test_a_wrong_term_would_be_seen() -> None:
     terms = symbolic(case, compiled)
     case.args["x_ptr"][7] += 0.5
     assert np.flatnonzero(np.abs(emulated(case, compiled)["out_ptr"] - terms["out_ptr"]) > 1e-3).tolist() == [7]
+
+
+def test_every_kernel_of_configs_has_a_case() -> None:
+    assert {path.stem for path in KERNELS.glob("*.py")} <= {make().file for make in CASES.values()}

@@ -75,15 +75,25 @@ def layer_norm() -> Case:
     return Case("layer_norm", "layer_norm_kernel", args, {"BLOCK": 512}, 2, ("out_ptr", "mean_ptr", "rstd_ptr"), reference, 2e-3)
 
 
-def matmul(dtype: np.dtype, tolerance: float) -> Case:
+def matmul(dtype: np.dtype, tolerance: float, file: str = "matmul", K: int = 100) -> Case:
     rng = np.random.default_rng(3)
-    M, N, K = 64, 64, 100
+    M, N = 64, 64
     a, b = rng.normal(size=(M, K)).astype(dtype), rng.normal(size=(K, N)).astype(dtype)
     strides = {"stride_am": K, "stride_ak": 1, "stride_bk": N, "stride_bn": 1, "stride_cm": N, "stride_cn": 1}
     args = {"a_ptr": a, "b_ptr": b, "c_ptr": np.zeros((M, N), dtype), "M": M, "N": N, "K": K, **strides}
     constants = {"BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 32, "GROUP_M": 2}
     reference = lambda v: {"c_ptr": v["a_ptr"].astype(np.float64) @ v["b_ptr"].astype(np.float64)}  # noqa: E731
-    return Case("matmul", "matmul_kernel", args, constants, 1, ("c_ptr",), reference, tolerance)
+    return Case(file, f"{file}_kernel", args, constants, 1, ("c_ptr",), reference, tolerance)
+
+
+def demo_matmul() -> Case:
+    """The autotuned kernel of the demo, in a configuration whose BLOCK_K divides K."""
+    rng = np.random.default_rng(5)
+    a, b = rng.normal(size=(64, 96)).astype(np.float16), rng.normal(size=(96, 64)).astype(np.float16)
+    strides = {"stride_am": 96, "stride_bk": 64, "stride_cm": 64}
+    args = {"a_ptr": a, "b_ptr": b, "c_ptr": np.zeros((64, 64), np.float16), "M": 64, "N": 64, "K": 96, **strides}
+    reference = lambda v: {"c_ptr": v["a_ptr"].astype(np.float64) @ v["b_ptr"].astype(np.float64)}  # noqa: E731
+    return Case("../demo/autotuned", "matmul_kernel", args, {"BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 32}, 1, ("c_ptr",), reference, 1e-3)
 
 
 def attention(causal: bool) -> Case:
@@ -107,6 +117,7 @@ CASES: dict[str, Callable[[], Case]] = {
     "vector_add": vector_add, "softmax": softmax, "layer_norm": layer_norm,
     "matmul_f16": lambda: matmul(np.dtype(np.float16), 1e-3), "matmul_bf16": lambda: matmul(BF16, 8e-3),
     "matmul_f32": lambda: matmul(np.dtype(np.float32), 2e-3),  # products in tf32
+    "matmul_no_k_mask": lambda: matmul(np.dtype(np.float16), 1e-3, "matmul_no_k_mask", 96), "demo_matmul": demo_matmul,
     "attention": lambda: attention(False), "attention_causal": lambda: attention(True),
 }  # fmt: skip
 
@@ -140,11 +151,14 @@ def compile_case(name: str, capability: int, warps: int, stages: int) -> Compile
 
 
 def _function(case: Case) -> Any:
+    from triton.runtime.autotuner import Autotuner
+
     spec = importlib.util.spec_from_file_location(f"emulate_{case.file}", KERNELS / f"{case.file}.py")
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    return getattr(module, case.function)
+    found = getattr(module, case.function)
+    return found.fn if isinstance(found, Autotuner) else found
 
 
 def parameters(case: Case) -> dict[str, Any]:
