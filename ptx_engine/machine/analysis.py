@@ -68,9 +68,9 @@ class Analysis:
         """Whether what has an effect after a wait for an mbarrier runs only after its success."""
         return self._certainty.certain(wait)
 
-    def loop_of(self, *blocks: int) -> Loop | None:
-        """The smallest loop that some blocks are in."""
-        return self.graph.innermost(*blocks)
+    def turn(self, header: int, last: int) -> Loop | None:
+        """The blocks that a turn of a loop may pass which goes back from block ``last``."""
+        return self.graph.turn(header, last)
 
     def timed(self, loop: Loop) -> bool:
         """Whether a clock may end a loop."""

@@ -104,6 +104,13 @@ class Graph:
                 stack.extend(self.predecessors[block])
         return found
 
+    def turn(self, header: int, last: int) -> Loop | None:
+        """What a turn that ends at block ``last`` may pass, of the loop of this header; or the smallest loop with both blocks in it. A loop
+        that polls at the head of another one shares its header, not its turns."""
+        if any(loop.header == header and last in loop.blocks for loop in self.loops()):
+            return Loop(header, frozenset({header} | self._body(header, last)))
+        return self.innermost(header, last)
+
     def innermost(self, *blocks: int) -> Loop | None:
         """The smallest loop that all of these blocks are in."""
         return next((loop for loop in self.loops() if all(b in loop.blocks for b in blocks)), None)

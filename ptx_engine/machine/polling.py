@@ -134,7 +134,7 @@ def mark_polling(program: Program) -> set[int]:
 
 
 def _mark(program: Program, last: Block) -> set[int]:
-    loop = program.analysis.loop_of(last.start, last.end.targets[0])
+    loop = program.analysis.turn(last.end.targets[0], last.start)
     if loop is None:
         return set()
     region = [program.blocks[start] for start in sorted(loop.blocks)]
