@@ -127,6 +127,8 @@ class ValidationJob:
     reference: Reference | None = None
     contents: Mapping[str, Callable[[], np.ndarray]] = field(default_factory=dict)
     constants: Mapping[str, Any] = field(default_factory=dict)
+    #: PTX of the approximated functions that the source calls (``references.library``); None: they are what they are named after
+    library: Mapping[str, str] | None = None
     #: how to compile the kernel again, as JSON values, for recordings; enters no key
     recipe: Mapping[str, Any] = field(default_factory=dict)
     toolchain: Mapping[str, str] = field(default_factory=dict)

@@ -38,8 +38,10 @@ class Evaluated:
 class Stages:
     """One comparison's arena and bound launch, and the seconds each stage took."""
 
-    def __init__(self, launch: Launch, options: Options, max_ctas: int | None = None) -> None:
+    def __init__(self, launch: Launch, options: Options, max_ctas: int | None = None, library: Mapping[str, str] | None = None) -> None:
+        """``library``: PTX of functions that the compiler approximates (``ValidationJob.library``)."""
         self.options = options
+        self.library = library
         self.max_ctas = max_ctas
         self.seconds: dict[str, float] = {}
         self.started_s = time.perf_counter()
@@ -83,12 +85,15 @@ class Stages:
     def _ttir(self, text: str, bound: BoundLaunch) -> Evaluated:
         """TTIR in generic form: its arguments are the launch's first ones; scratch pointers come after them."""
         from volta_pass.references.budget import Budget
+        from volta_pass.references.library import Library
         from volta_pass.references.ttir import evaluate, load_ttir
 
+        library = Library(self.library) if self.library is not None else None
         program = load_ttir(text)
         names = [arg.name for arg in bound.launch.args[: len(program.parameters)]]
         findings: list[Finding] = []
-        return Evaluated(evaluate(program, bound, names, budget=Budget(self.seconds_left()), findings=findings), findings)
+        budget = Budget(self.seconds_left())
+        return Evaluated(evaluate(program, bound, names, budget=budget, findings=findings, library=library), findings)
 
     def _tile(self, text: str, bound: BoundLaunch) -> Evaluated:
         """A TileLang kernel's tile program: its arguments are found by name."""

@@ -90,7 +90,7 @@ def _cta_limit(job: ValidationJob) -> int | None:
 
 def _cost(job: ValidationJob, count: int) -> tuple[float, float]:
     """Seconds and terms that executing, evaluating and comparing a number of CTAs takes."""
-    stages = Stages(job.launch, job.options, count)
+    stages = Stages(job.launch, job.options, count, job.library)
     written = stages.candidate(job.ptx, job.entry).footprints
     if job.source is not None:
         stages.decide(stages.source(job.source, language=job.language).footprints, written)
@@ -132,7 +132,7 @@ class _Validation:
         options = job.options
         if BudgetError in leave and options.seconds is not None:
             options = replace(options, seconds=options.seconds * SAMPLE_SHARE)
-        self.stages = Stages(job.launch, options, limit)
+        self.stages = Stages(job.launch, options, limit, job.library)
         self.failed: list[PtxError] = []
         #: why the candidate's run does not stand for all schedules
         self.dependent: list[str] = []
@@ -271,7 +271,7 @@ def _unsupported(errors: Sequence[PtxError]) -> bool:
 def agree(left: TtirReference, right: TtirReference, job: ValidationJob) -> Status:
     """Whether two configurations' sources compute the same outputs: the status of their comparison."""
     try:
-        stages = Stages(left.launch, job.options)
+        stages = Stages(left.launch, job.options, library=job.library)
         first = stages.source(left.text, language=left.language)
         second = stages.source(right.text, right.launch, language=right.language)
         return stages.decide(first.footprints, second.footprints).status

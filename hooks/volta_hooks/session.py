@@ -129,7 +129,7 @@ class Session:
             return []
         reference = job.reference.identity() if job.reference is not None else ""
         launch = canonical(launch_to_json(job.launch))
-        base = digest(own_version(), job.ptx, job.entry, job.source or "", reference, launch, repr(job.options))
+        base = digest(own_version(), job.ptx, job.entry, job.source or "", reference, launch, repr(job.options), canonical(job.library))
         if not job.contents:
             return [base]
         contents = canonical({name: contents_digest(load()) for name, load in sorted(job.contents.items())})

@@ -18,6 +18,7 @@ from volta_hooks.session import Session
 from volta_hooks.triton_arguments import adapt, contents_key, flatten, launch_key
 from volta_hooks.triton_errors import KernelNotProved, KernelRefuted, ValidationFailure
 from volta_hooks.triton_launch import CONSTANT, CapturedLaunch, capture
+from volta_pass.check.triton_library import library_of
 from volta_pass.job import FunctionReference, ValidationJob
 from volta_pass.kernel_report import KernelReport
 from volta_pass.reference_decorator import match_parameters, reference_of
@@ -163,6 +164,7 @@ class Guard:
             reference=self._function_reference(captured),
             contents=captured.contents,
             constants=dict(code.constants),
+            library=library_of(source, int(code.metadata.target.arch)),
             recipe=self._recipe() if self.session.recording is not None else {},
             toolchain={"Triton": triton.__version__},
             options=self.session.options,

@@ -17,6 +17,7 @@ from ptx_engine.isa.bitwise import AND, NOT, OR, XOR, bitwise
 from ptx_engine.isa.exclusive import exclusive
 from ptx_engine.isa.fields import Field, Number, Plain, cut, extended, fields_of, to_value
 from ptx_engine.isa.reinterpret import integer_of
+from ptx_engine.isa.signs import with_sign_bit
 from ptx_engine.isa.values import F16, F32, F64, PRED, Fmt, Sym, Value, int_fmt, is_partial, uninitialised
 from ptx_engine.terms import Arena, Ids, Op
 
@@ -109,6 +110,10 @@ def _logic(table: int, op: Op | None) -> Handler:
             swapped = exclusive(arena, operands[0], operands[1], bits)
             if swapped is not None:
                 return swapped
+        if op is Op.BITOR:
+            signed_float = with_sign_bit(arena, operands[0], operands[1], bits)
+            if signed_float is not None:
+                return signed_float
         words = [integer_term(arena, v, bits, False) for v in operands]
         if words[0] is None or words[1] is None:
             return None

@@ -18,9 +18,10 @@ from ptx_engine.findings import Finding, Site
 from ptx_engine.isa.algebra import Algebra
 from ptx_engine.isa.algebra_symbolic import SymbolicAlgebra
 from ptx_engine.isa.group import Group
-from ptx_engine.isa.values import UNINITIALISED_REGISTER, Value, join
+from ptx_engine.isa.values import UNINITIALISED_REGISTER, Sym, Value, join
 from ptx_engine.isa.warp import LanesMissing
 from ptx_engine.launch import BoundLaunch, Role
+from ptx_engine.machine.arms import Arms
 from ptx_engine.machine.barriers import Barriers, Completed, Waiting, reduce
 from ptx_engine.machine.data_flow import DataFlow
 from ptx_engine.machine.deadlocks import Deadlocks, divided_warps, stuck_at_barriers, stuck_at_warp_syncs, stuck_in_loops
@@ -98,6 +99,7 @@ class Machine:
         self.env = MachineEnvironment(module, flat, bound, self.memory, self.order, self.log, self._algebra(), variables)
         self.origins = make_origins(module, flat, source)
         self.program = Program(self.env, flat, self.origins, self.env.widths)
+        self.arms = Arms(self.program, self.env.widths, self._charge)
         self.data_flow = DataFlow(flat.instructions, self.program.uses, self.env.register)
         self.env.exchanged = self.data_flow.exchanged
         self.log.harmless = self.program.analysis.harmless
@@ -200,9 +202,7 @@ class Machine:
     def _run(self, g: Group) -> None:
         """Run one block and place the group (or its parts) where it goes next."""
         block = self.program.blocks[g.pc]
-        self.executed += block.size * g.n
-        if self.executed > self.budget.thread_instructions:
-            raise BudgetError(f"more than {self.budget.thread_instructions} thread-instructions")
+        self._charge(block, g)
         self._turn += 1
         if self._turn & 63 == 0 and time.perf_counter() > self.deadline:
             raise BudgetError(f"execution took more than {self.budget.seconds} s")
@@ -238,6 +238,12 @@ class Machine:
             self._note(error, g, end.pc)
             raise located(error, self.program.flat.instructions[end.pc], origin) from None
 
+    def _charge(self, block: Block, g: Group) -> None:
+        """Count a block that a group executes."""
+        self.executed += block.size * g.n
+        if self.executed > self.budget.thread_instructions:
+            raise BudgetError(f"more than {self.budget.thread_instructions} thread-instructions")
+
     def _wait_for_lanes(self, g: Group, block: Block, pc: int, missing: LanesMissing) -> None:
         """Lanes that do not execute the instruction pass it, those whose masks are complete execute it, the others wait."""
         self.executed -= (block.size - (pc - block.start)) * g.n
@@ -268,6 +274,9 @@ class Machine:
             self._take(g, end)
             return
         p = g.R[end.predicate]
+        if p.__class__ is Sym and end.kind == "branch" and (meeting := self.arms.run(g, end)) is not None:
+            self._push(g, meeting)
+            return
         if p.__class__ is not bool:
             p = concrete_predicate(p, "a branch")
         if isinstance(p, np.ndarray):

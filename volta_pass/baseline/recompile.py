@@ -53,6 +53,8 @@ def _triton(record: Record, recipe: Mapping[str, Any], folder: Path) -> Record:
         import triton
         from triton.backends.compiler import GPUTarget
         from triton.compiler import ASTSource
+
+        from volta_pass.check.triton_library import library_of
     except ImportError as error:
         raise UnsupportedError(f"Triton is not installed: {error}", feature="triton", hint="pip install 'volta-pass[triton]'") from None
     module = load_kernels(str(recipe["source"]), str(recipe["file"]), folder)
@@ -72,7 +74,11 @@ def _triton(record: Record, recipe: Mapping[str, Any], folder: Path) -> Record:
     launch = _launch(record.launch, compiled.metadata)
     ptx, ttir = _patched(str(compiled.asm["ptx"])), str(compiled.asm["ttir"])
     toolchain = {"Triton": triton.__version__}
-    return replace(record, ptx=ptx, entry=str(compiled.metadata.name), source=_generic(ttir), launch=launch, toolchain=toolchain, report={})
+    generic = _generic(ttir)
+    return replace(
+        record, ptx=ptx, entry=str(compiled.metadata.name), source=generic, launch=launch, toolchain=toolchain, report={},
+        library=library_of(generic, target.arch),
+    )  # fmt: skip
 
 
 def _generic(ttir: str) -> str | None:

@@ -43,6 +43,8 @@ class Record:
     report: Mapping[str, Any]
     toolchain: Mapping[str, str]
     assumptions: tuple[str, ...] = ()
+    #: of what has just been compiled: ``ValidationJob.library`` (not recorded)
+    library: Mapping[str, str] | None = None
 
     @property
     def identity(self) -> str:

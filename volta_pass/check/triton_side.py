@@ -158,15 +158,19 @@ def _scratch(metadata: Any, launch: Launch) -> list[Arg]:
 
 def _tile_program(side: SideSpec, compiled: Compiled, options: CheckOptions) -> ReadySide:
     def run(bound: BoundLaunch) -> SideRun:
+        from volta_pass.check.triton_library import library_of
         from volta_pass.references.budget import Budget
         from volta_pass.references.generic import generic_of_text
+        from volta_pass.references.library import Library
         from volta_pass.references.ttir import evaluate, load_ttir
 
         executed = bound.launch.cta_count if bound.launch.ctas is None else len(bound.launch.ctas)
         run = SideRun({}, ctas=(executed, bound.launch.cta_count))
-        program = load_ttir(generic_of_text(compiled.ttir))
+        text = generic_of_text(compiled.ttir)
+        program = load_ttir(text)
+        library = Library(library_of(text, int(side.target.partition(":")[2])))
         names = [arg.name for arg in compiled.launch.args[: len(program.parameters)]]  # scratch pointers come after them
-        run.footprints = evaluate(program, bound, args=names, budget=Budget(options.budget_seconds), findings=run.findings)
+        run.footprints = evaluate(program, bound, args=names, budget=Budget(options.budget_seconds), findings=run.findings, library=library)
         return run
 
     return ReadySide(side, f"{compiled.name}'s TTIR", compiled.launch, run, {}, toolchain=compiled.toolchain)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-from volta_pass.references.ttir_float import FUNCTIONS, apply
+from volta_pass.references.library import approximated
+from volta_pass.references.ttir_float import FUNCTIONS, apply, apply_library, call_key
 from volta_pass.references.ttir_registry import OpInfo, Run, operation
 
 #: libdevice base names (without __nv_ and the trailing f) -> row of the float function table
@@ -37,4 +38,6 @@ def extern_elementwise(op: OpInfo) -> Run:
     name = libdevice_function(symbol)
     if name is None or not all(kind.is_float for kind in (*op.operand_types, op.kind)):
         raise op.unsupported(f"extern function {symbol} is not known as an operator")
+    if approximated(symbol, extern=True):
+        return apply_library(FUNCTIONS[name], call_key(symbol, op), op)
     return apply(FUNCTIONS[name], op)

@@ -11,6 +11,7 @@ from gmpy2 import mpq
 from ptx_engine.terms.arena import FALSE, NAN, TRUE, UNDEF, Arena, Ids
 from ptx_engine.terms.constants import Const
 from ptx_engine.terms.ops import Op
+from volta_pass.references.library import Call, approximated
 from volta_pass.references.ttir_frame import Frame
 from volta_pass.references.ttir_registry import OpInfo, Run, operation
 from volta_pass.references.ttir_values import Sym, emitted, id_operand, rows
@@ -154,9 +155,37 @@ def apply(function: FloatOp, op: OpInfo) -> Run:
     return run
 
 
+def apply_library(function: FloatOp, key: str, op: OpInfo) -> Run:
+    """A step that applies what the compiler's library computes where its code is known, else the function itself."""
+    own = apply(function, op)
+    result, operands, rank = op.result, op.operands, op.kind.rank
+
+    def run(frame: Frame) -> None:
+        library = frame.memory.library
+        ids = [id_operand(rows(frame.get(r))) for r in operands] if library is not None else []
+        found = library.apply(frame.arena, key, ids) if library is not None else None
+        if library is None:
+            own(frame)
+        elif found is None:
+            raise op.unsupported(f"the compiler's library code of {key} has no formula (it loops or reads tables)")
+        else:
+            frame.regs[result] = Sym(emitted(found, rank))
+
+    return run
+
+
+def call_key(name: str, op: OpInfo) -> str:
+    """The library's key of a call of ``name`` with this operation's operands."""
+    return Call(name, tuple(kind.fmt for kind in op.operand_types), extern=True).key
+
+
+def _math(function: FloatOp, op: OpInfo) -> Run:
+    return apply_library(function, call_key(op.name, op), op) if approximated(op.name, extern=False) else apply(function, op)
+
+
 def _register_rows() -> None:
     for name, function in _ROWS.items():
-        operation(name)(partial(apply, FUNCTIONS[function]))
+        operation(name)(partial(_math, FUNCTIONS[function]))
 
 
 _register_rows()

@@ -1,0 +1,152 @@
+"""Forward branches on symbolic data: every arm runs for all lanes, and where the arms meet registers become selections.
+
+Only arms that compute: a load, store, barrier, exchange between lanes, exit or loop in an arm leaves the branch refused. The approximations
+that compilers inline (erf, sin) branch like that on the size of their argument.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ptx_engine.errors import NotStructuredError, PtxError
+from ptx_engine.isa.bits import pred_ids
+from ptx_engine.isa.compare import select, typed
+from ptx_engine.isa.group import Group
+from ptx_engine.isa.values import PRED, Sym, Value, is_partial
+from ptx_engine.machine.polling import Poll
+from ptx_engine.machine.program import Block, Program, Terminator, located
+from ptx_engine.machine.register_kinds import RegisterKinds
+from ptx_engine.terms import Ids, Op
+
+#: instructions that read and write registers only
+COMPUTING = frozenset({
+    "abs", "add", "addc", "and", "bfe", "bfi", "bfind", "bmsk", "brev", "clz", "cnot", "copysign", "cos", "cvt", "cvta", "div", "dp2a",
+    "dp4a", "ex2", "fma", "fns", "lg2", "lop3", "mad", "mad24", "madc", "max", "min", "mov", "mul", "mul24", "neg", "not", "or",
+    "popc", "prmt", "rcp", "rem", "rsqrt", "sad", "selp", "set", "setp", "shf", "shl", "shr", "sin", "slct", "sqrt", "sub", "subc",
+    "szext", "tanh", "testp", "xor",
+})  # fmt: skip
+
+
+@dataclass
+class Way:
+    """Lanes that come to an instruction: the condition (0/1 ids) under which they do, and the registers as they would be."""
+
+    condition: Ids
+    values: list[Value]
+
+
+class Arms:
+    """Runs the arms of one program's branches on symbolic data."""
+
+    def __init__(self, program: Program, widths: list[int], charge: Callable[[Block, Group], None]) -> None:
+        """``charge`` is told of every block that is run."""
+        self._program = program
+        self._widths = widths
+        self._charge = charge
+        self._kinds = RegisterKinds(program)
+        self._joins: dict[int, int | None] = {}
+
+    def run(self, g: Group, end: Terminator) -> int | None:
+        """Run both arms of a branch whose predicate is symbolic, up to where they meet; returns that pc, with the group's
+        registers set, or None where an arm does more than compute."""
+        if end.pc not in self._joins:
+            self._joins[end.pc] = self._join(end)
+        join = self._joins[end.pc]
+        if join is None:
+            return None
+        ways: dict[int, list[Way]] = {}
+        self._part(ways, end, Way(1, g.R), g)
+        while (pc := min(ways)) != join:
+            way = self._met(ways.pop(pc), pc)
+            block = self._program.blocks[pc]
+            self._charge(block, g)
+            at = Group(list(way.values), g.threads, g.block_threads, pc)
+            self._steps(at, block)
+            self._part(ways, block.end, Way(way.condition, at.R), g)
+        g.R = self._met(ways[join], join).values
+        return join
+
+    def _steps(self, g: Group, block: Block) -> None:
+        arena = self._program.arena
+        try:
+            for origin, step in block.steps:
+                arena.origin = origin
+                step(g)
+        except PtxError as error:
+            where = arena.origin
+            raise located(error, self._program.flat.instructions[where.instruction], where) from None  # type: ignore[attr-defined, arg-type]
+
+    def _part(self, ways: dict[int, list[Way]], end: Terminator, way: Way, g: Group) -> None:
+        """Send a way on to the targets of its block's end."""
+        if end.kind == "fall" or end.predicate is None:
+            ways.setdefault(end.targets[0], []).append(way)
+            return
+        arena = self._program.arena
+        taken = pred_ids(way.values[end.predicate])
+        if end.negated:
+            taken = arena.logic(Op.NOT, taken)
+        for target, condition in ((end.targets[0], taken), (end.pc + 1, arena.logic(Op.NOT, taken))):
+            ways.setdefault(target, []).append(Way(arena.logic(Op.AND, way.condition, condition), list(way.values)))
+
+    def _met(self, ways: list[Way], pc: int) -> Way:
+        """One way from those that meet at an instruction; what is live there is selected by their conditions."""
+        first = ways[0]
+        blocks = self._program.blocks
+        for other in ways[1:]:
+            for r in blocks[pc].live if pc in blocks else ():
+                first.values[r] = self._selected(first.condition, first.values[r], other.values[r], r)
+            first = Way(self._program.arena.logic(Op.OR, first.condition, other.condition), first.values)
+        return first
+
+    def _selected(self, condition: Ids, a: Value, b: Value, slot: int) -> Value:
+        if a is b:
+            return a
+        width, arena = self._widths[slot], self._program.arena
+        if width == 1 and a is not None and b is not None:
+            x, y = pred_ids(a), pred_ids(b)
+            there = arena.logic(Op.AND, condition, x)
+            return Sym(((PRED, arena.logic(Op.OR, there, arena.logic(Op.AND, arena.logic(Op.NOT, condition), y))),))
+        if a is None or b is None or is_partial(a) or is_partial(b):
+            raise NotStructuredError(
+                f"register {self._kinds.name(slot)} is written on one way only of a branch on symbolic data", feature="symbolic branch"
+            )
+        p = Sym(((PRED, condition),))
+        if not isinstance(a, Sym) and not isinstance(b, Sym) and not (isinstance(a, int) and isinstance(b, int) and a == b):
+            kind = self._kinds.of(slot)
+            if kind is None:
+                raise NotStructuredError(
+                    f"a branch on symbolic data chooses the bits of {self._kinds.name(slot)}, whose type is not known",
+                    feature="symbolic branch",
+                )
+            a = typed(arena, p, a, b, kind, width)
+        return select(arena, p, a, b, width, "a branch on symbolic data")
+
+    def _join(self, end: Terminator) -> int | None:
+        """Where the arms meet: all of them run forward only, so that it is the first pc at which one target is left."""
+        targets = self._onward(end)
+        blocks = self._program.blocks
+        while len(targets) > 1:
+            pc = min(targets)
+            block = blocks.get(pc)
+            if block is None or not self._computes(block):
+                return None
+            onward = self._onward(block.end)
+            if not onward or min(onward) <= pc:
+                return None
+            targets = targets - {pc} | onward
+        join = min(targets, default=-1)
+        return join if join > end.pc else None
+
+    def _onward(self, end: Terminator) -> set[int]:
+        """Where a block's end leads, nothing if it does more than choose."""
+        if end.kind == "fall":
+            return set(end.targets)
+        if end.kind != "branch" or end.poll is not Poll.NO:
+            return set()
+        return {end.targets[0]} if end.predicate is None else {end.targets[0], end.pc + 1}
+
+    def _computes(self, block: Block) -> bool:
+        """Whether all of a block but its end only computes."""
+        last = block.start + block.size - (block.end.kind != "fall")
+        return all(self._program.flat.instructions[pc].opcode in COMPUTING for pc in range(block.start, last))

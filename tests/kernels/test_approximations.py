@@ -1,0 +1,73 @@
+"""erf, tanh, sorting of floats: tile programs are compared with the compiler's own library code; wrong constants are still refuted."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from compiled_kernels import Case, Configuration, compiled_job, integers, output, tensor
+
+from ptx_engine.verdict import Status
+from volta_pass.references.library import Call, Library, approximated, calls_of
+from volta_pass.validate import validate
+
+pytest.importorskip("triton")
+HERE = Path(__file__).parent
+
+
+def job(function, scale=0.5, n=40, block=32, warps=1):
+    from volta_pass.check.triton_library import library_of
+
+    if function == "sort_kernel":
+        n = block = 16
+    args = (tensor("x_ptr", "f32", n), output("out_ptr", "f32", n), *integers(n=n))
+    case = Case("approximations", function, args, (("SCALE", scale), ("BLOCK", block)), (-(-n // block), 1, 1), HERE)
+    made = compiled_job(case, Configuration(80, warps, 2))
+    return replace(made, library=library_of(made.source, 80))
+
+
+@pytest.mark.parametrize(
+    "function, warps", [("gelu_kernel", 1), ("gelu_kernel", 4), ("tanh_kernel", 1), ("sort_kernel", 1), ("sort_kernel", 4)]
+)
+def test_proved(function, warps):
+    report = validate(job(function, warps=warps))
+    assert report.status is Status.PROVED, (report.reason, report.errors)
+    named = [line for line in report.assumptions if "device library" in line]
+    assert len(named) == (function != "sort_kernel")
+
+
+@pytest.mark.parametrize("function", ["gelu_kernel", "tanh_kernel"])
+def test_another_constant_is_refuted(function):
+    """The source of one scale beside the PTX of another: library code on both sides hides no difference."""
+    mine, other = job(function, 0.5), job(function, 0.625)
+    assert validate(replace(mine, source=other.source, library=other.library)).status is Status.REFUTED
+
+
+def test_code_with_loops_has_no_formula_and_is_no_false_alarm():
+    report = validate(job("sine_kernel"))
+    assert report.status in (Status.UNKNOWN, Status.UNSUPPORTED) and report.error_findings == []
+
+
+def test_without_the_library_an_approximation_is_not_the_function():
+    """erf itself differs from the polynomial: the library's code is what makes the proof, not a loose comparison."""
+    assert validate(replace(job("gelu_kernel"), library=None)).status is not Status.PROVED
+    assert validate(replace(job("gelu_kernel"), library={})).status is Status.UNSUPPORTED
+
+
+def test_calls_are_found_in_tile_programs():
+    keys = [call.key for call in calls_of(job("gelu_kernel").source)]
+    assert keys == ["math.erf(f32)"]
+    assert [call.key for call in calls_of(job("tanh_kernel").source)] == ["__nv_tanhf(f32)"]
+    assert calls_of(job("sort_kernel").source) == []
+
+
+@pytest.mark.parametrize("name", ["__nv_expf", "__nv_sqrtf", "__nv_fmaf", "__nv_fmul_rn", "__nv_fast_expf", "__nv_floorf"])
+def test_exact_functions_stay_operators(name):
+    assert not approximated(name, extern=True) and approximated("__nv_tanhf", extern=True) and approximated("__nv_powf", extern=True)
+
+
+@pytest.mark.parametrize("text", ["", "no ptx", ".version 8.4\n.target sm_80\n.address_size 64\n.visible .entry k()\n{\nret;\n}\n"])
+def test_code_that_is_none_has_no_formula(text):
+    from ptx_engine.terms import Arena
+
+    call = Call("math.erf", ("f32",), False)
+    assert Library({call.key: text}).apply(Arena(), call.key, [1]) is None
