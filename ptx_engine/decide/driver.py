@@ -24,7 +24,7 @@ from ptx_engine.decide.names import storage_names
 from ptx_engine.decide.outputs import CONSTANTS_WITHIN_1_ULP, Reporter, State, Tensor, open_tensor, undefined_reason
 from ptx_engine.decide.templates import ClassResult, Outcome, prove_cheaply, prove_columns, prove_normal_forms
 from ptx_engine.decide.unify import unified
-from ptx_engine.decide.witness import Pair, digits, is_undefined, near_miss, rational_text, screen, search
+from ptx_engine.decide.witness import Pair, approximated, digits, is_undefined, near_miss, rational_text, screen, search
 from ptx_engine.launch import BoundLaunch, Footprint
 from ptx_engine.terms.arena import CONST_CAP, NAN, Arena
 from ptx_engine.verdict import Method, OutputVerdict, Status, Verdict
@@ -300,6 +300,10 @@ class _Decision:
             near = near_miss(pair, found) if found.relative < math.inf else None
             if near is not None:
                 tensor.say(self.report.near_reason(near.pairs))
+                continue
+            distance = approximated(pair, found)
+            if distance is not None:
+                tensor.say(f"one side approximates a function of the other; they differ by at most {distance:.1e} relative, as far as seen")
                 continue
             place = world.place_of(pair.candidate) if world is not None and pair.candidate >= CONST_CAP else None
             explanation = explained.explanation if place is None else self.report.elsewhere(place, explained.explanation)

@@ -20,11 +20,16 @@ from ptx_engine.decide.levels import Plan
 from ptx_engine.decide.oracle import STYLES, InputValues, Reals, integer_range, random_inputs
 from ptx_engine.decide.precise import Cone, Value, is_nan
 from ptx_engine.terms.arena import NAN, NEG_INF, POS_INF, UNDEF, Arena
+from ptx_engine.terms.ops import Op
 
 #: relative difference below which two constants are taken for two roundings of one
 NEAR = 1e-6
 #: relative difference of a witness, at 128 bits and more
 LEAST_DIFFERENCE = 1e-15
+#: relative difference that f32 hardly resolves (2 units in the last place of 24 bits), and how often it is looked for
+APPROXIMATE = 2.0**-21
+_APPROXIMATE_SEEDS = 8
+_FUNCTIONS = {int(op) for op in (Op.TANH, Op.SIN, Op.COS, Op.ERF, Op.LOG2, Op.EXP2, Op.POW)}
 _FLOAT_DIFFERENCE = 1e-9
 _DIGITS = 25
 _INFINITE = (POS_INF, NEG_INF)
@@ -265,6 +270,22 @@ def near_miss(pair: Pair, found: Confirmed) -> NearMiss | None:
     if distances[0] != 0.0 or any(distance for distance in distances):
         return None
     return NearMiss(tuple(pairs))
+
+
+def approximated(pair: Pair, found: Confirmed) -> float | None:
+    """How far apart the sides are at most, relatively, where one of them computes a function of the other by an approximation
+    that f32 does not tell from it: at the witness and at random points of many magnitudes. ``None`` where they are further apart.
+    """
+    codes = [set(Cone(pair.arena, [ident]).plan.codes.tolist()) & _FUNCTIONS for ident in (pair.reference, pair.candidate)]
+    if codes[0] == codes[1] or found.relative > APPROXIMATE:
+        return None
+    worst = found.relative
+    for seed in range(5, 5 + _APPROXIMATE_SEEDS):
+        drawn = random_inputs(pair.arena, seed)(pair.inputs)
+        for scale in (1.0, 2.0**-4, 2.0**-10):
+            differences = pair.difference(drawn * scale)
+            worst = max(worst, float(np.max(differences, initial=0.0, where=~np.isnan(differences))))
+    return worst if worst <= APPROXIMATE else None
 
 
 def close_constants(arena: Arena, reference: Sequence[int], candidate: Sequence[int]) -> list[tuple[int, int, float]]:
