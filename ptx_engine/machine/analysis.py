@@ -68,9 +68,13 @@ class Analysis:
         """Whether what has an effect after a wait for an mbarrier runs only after its success."""
         return self._certainty.certain(wait)
 
-    def turn(self, header: int, last: int) -> Loop | None:
-        """The blocks that a turn of a loop may pass which goes back from block ``last``."""
-        return self.graph.turn(header, last)
+    def turns(self, header: int, last: int, has_effect: Callable[[Instruction], bool]) -> Loop | None:
+        """The blocks that turns of a loop may pass that go back from block ``last``, with those of the same kind (without an effect)."""
+
+        def quiet(block: int) -> bool:
+            return not any(has_effect(self._instructions[pc]) for pc in range(block, self._ends[block] + 1))
+
+        return self.graph.turns(header, last, quiet)
 
     def timed(self, loop: Loop) -> bool:
         """Whether a clock may end a loop."""

@@ -5,7 +5,7 @@ Block EXIT stands behind every end of a thread. Loops of one header are one loop
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 EXIT = -1
@@ -104,12 +104,17 @@ class Graph:
                 stack.extend(self.predecessors[block])
         return found
 
-    def turn(self, header: int, last: int) -> Loop | None:
-        """What a turn that ends at block ``last`` may pass, of the loop of this header; or the smallest loop with both blocks in it. A loop
-        that polls at the head of another one shares its header, not its turns."""
-        if any(loop.header == header and last in loop.blocks for loop in self.loops()):
-            return Loop(header, frozenset({header} | self._body(header, last)))
-        return self.innermost(header, last)
+    def turns(self, header: int, last: int, quiet: Callable[[int], bool]) -> Loop | None:
+        """What turns of a loop may pass that go back from block ``last``. A loop that polls at the head of another one shares its header,
+        not its turns: where those from ``last`` pass only ``quiet`` blocks, it is all turns of the header that do."""
+        ends = [b for b in self.predecessors[header] if any(loop.header == header and b in loop.blocks for loop in self.loops())]
+        bodies = {b: {header} | self._body(header, b) for b in ends}
+        if last not in bodies:
+            return self.innermost(header, last)
+        own = bodies[last]
+        if all(map(quiet, own)):
+            own = set().union(*(body for body in bodies.values() if all(map(quiet, body))))
+        return Loop(header, frozenset(own))
 
     def innermost(self, *blocks: int) -> Loop | None:
         """The smallest loop that all of these blocks are in."""

@@ -49,18 +49,31 @@ class Pollers:
     def __init__(self) -> None:
         self.waiting: list[Polling] = []
         self._looked_at = -1
-        #: what groups carried at the end of their last turn, by the branch and their threads (which are kept, so that ids stay)
-        self._carried: dict[tuple[int, int], tuple[np.ndarray, int, list[Value]]] = {}
+        #: by branch and number of columns: what each thread carried at the end of its last turn, and the writes that there were then
+        self._carried: dict[tuple[int, int], np.ndarray] = {}
 
     def add(self, group: Group, end: Terminator, writes: int) -> None:
         """A group has come to the end of a turn."""
-        strict = end.poll is Poll.STRICT
-        if end.poll is Poll.LOOSE:
-            carried = [group.R[r] for r in end.carried]
-            known = self._carried.get((end.pc, id(group.threads)))
-            strict = known is not None and known[1] == writes and all(map(same_value, known[2], carried))
-            self._carried[end.pc, id(group.threads)] = (group.threads, writes, carried)
+        strict = end.poll is Poll.STRICT or (end.poll is Poll.LOOSE and self._repeats(group, end, writes))
         self.waiting.append(Polling(group, end.pc, end.targets[0], strict, writes, end.waits))
+
+    def _repeats(self, group: Group, end: Terminator, writes: int) -> bool:
+        """Whether all threads of a group carry what they carried a turn ago, while nothing was written."""
+        columns = [c for r in end.carried for c in integer_columns(group.R[r])]
+        now = np.empty((len(columns) + 1, group.n), np.int64)
+        now[0] = writes
+        for row, column in enumerate(columns):
+            now[row + 1] = column
+        last = int(group.threads[-1]) + 1
+        known = self._carried.get((end.pc, len(columns)))
+        if known is None or known.shape[1] < last:
+            grown = np.full((len(columns) + 1, last), -1, np.int64)
+            if known is not None:
+                grown[:, : known.shape[1]] = known
+            known = self._carried[end.pc, len(columns)] = grown
+        same = bool((known[:, group.threads] == now).all())
+        known[:, group.threads] = now
+        return same
 
     def ready(self, writes: int) -> list[Polling]:
         """Those that may look again, taken out: something was stored since they did, or all of them once more after the last store
@@ -72,11 +85,11 @@ class Pollers:
         return found
 
 
-def same_value(a: Value, b: Value) -> bool:
-    """Whether two register values are the same for every thread."""
-    if isinstance(a, Sym) or isinstance(b, Sym) or a is None or b is None:
-        return a is b
-    return a is b or bool(np.array_equal(np.asarray(a), np.asarray(b)))
+def integer_columns(value: Value) -> list[np.ndarray]:
+    """Numbers that are equal where a register's value is: its bits, or the ids of its parts."""
+    if isinstance(value, Sym):
+        return [np.asarray(ids, np.int64) for _, ids in value.parts]
+    return [np.asarray(-1 if value is None else value).astype(np.int64)]
 
 
 _STRONG = frozenset(("volatile", "relaxed", "acquire", "mmio"))
@@ -134,7 +147,7 @@ def mark_polling(program: Program) -> set[int]:
 
 
 def _mark(program: Program, last: Block) -> set[int]:
-    loop = program.analysis.turn(last.end.targets[0], last.start)
+    loop = program.analysis.turns(last.end.targets[0], last.start, _has_effect)
     if loop is None:
         return set()
     region = [program.blocks[start] for start in sorted(loop.blocks)]
