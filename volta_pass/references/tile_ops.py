@@ -10,6 +10,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ptx_engine.errors import UnsupportedError
+from ptx_engine.terms.arena import ZERO
 from ptx_engine.terms.ops import Op
 from volta_pass.references.tile_calls import converted
 from volta_pass.references.tile_expr import evaluate, float_operation, integer_operation, numbers
@@ -187,6 +188,9 @@ def _reduce(scope: Scope, op: TileOp) -> None:
     if magnitudes:
         tile = _magnitude(scope, tile, dtype)
     along = map_rows(tile, lambda array: np.moveaxis(array, axis + 1, -1))
+    if name == "absmax" and isinstance(along, Sym):  # starts from zero, which changes nothing and which compilers keep
+        start = np.full((*along.ids.shape[:-1], 1), ZERO, np.int32)
+        along = Sym(np.concatenate([start, along.ids], axis=-1), along.lo, along.hi)
     pair = _pairwise(scope, dtype, floating, signed if element(dtype).signed else unsigned)
     total = _folded(scope, along, node if kind_of(dtype, 0).is_float else None, pair)
     total = reshaped(total, extents(scope, need_region(target)))
