@@ -59,8 +59,11 @@ class Canonical:
     """Canonical forms of the nodes of one template. A form is a dict monomial -> coefficient, interned; -1 where there is
     none (a NaN or an infinity below)."""
 
-    def __init__(self, arena: TermView, template: Template, meter: Meter) -> None:
+    def __init__(self, arena: TermView, template: Template, meter: Meter, merged: dict[int, int] | None = None) -> None:
         self.arena, self.template, self.meter = arena, template, meter
+        #: nodes known to be equal, by the number of their class: each class is a variable
+        self._merged = merged or {}
+        self._ops = [INPUT if n in self._merged else op for n, op in enumerate(template.ops)] if merged else template.ops
         self.forms: list[dict[int, Coef]] = [{}]  # form 0 is zero
         self._form_ids: dict[frozenset, int] = {frozenset(): 0}
         #: monomial: (form of its exponent of 2, ((atom, power), ...))
@@ -77,7 +80,7 @@ class Canonical:
         self._extremes: dict[tuple[str, tuple[int, ...]], int] = {}
         self.of: list[int] = [-1] * len(template.ops)
         self._factors: dict[int, tuple[Coef, int]] = {}
-        self._operands = [args[: _COUNT[op]] for op, args in zip(template.ops, template.args)]
+        self._operands = [args[: _COUNT[op]] for op, args in zip(self._ops, template.args)]
         self._atom_forms: dict[int, int] = {}
         self._leaves: dict[int, int] = {}  # form of a variable -> its atom
         self._terms: dict[tuple[int, int], tuple[Coef, int]] = {}  # forms -> coefficient and monomial of their product
@@ -92,7 +95,7 @@ class Canonical:
 
     def _find_inlined(self) -> bytearray:
         """Additive nodes whose only use is as a summand: they are collected into their user's sum."""
-        ops = self.template.ops
+        ops = self._ops
         uses, summand = [0] * len(ops), [0] * len(ops)
         for root in self.template.roots:
             uses[root] += 2
@@ -202,10 +205,11 @@ class Canonical:
     # --- forms ----------------------------------------------------------------------------------
 
     def _form(self, node: int) -> int:
-        op, args = self.template.ops[node], self.template.args[node]
+        op, args = self._ops[node], self.template.args[node]
         if op in (INPUT, CONSTANTS):
-            form = self._atom(("leaf", node))
-            self._leaves[form] = self._atoms["leaf", node]
+            name = -1 - self._merged[node] if node in self._merged else node
+            form = self._atom(("leaf", name))
+            self._leaves[form] = self._atoms["leaf", name]
             return form
         if op == Op.CONST:
             return self._constant(args[0])
@@ -354,7 +358,7 @@ class Canonical:
         return self._intern({m: c for m, c in total.items() if c})
 
     def _collect(self, total: dict[int, Coef], stack: list[tuple[int, int]], node: int, sign: int) -> bool:
-        op, args = self.template.ops[node], self.template.args[node]
+        op, args = self._ops[node], self.template.args[node]
         if op == Op.FMA:
             stack.append((args[2], sign))
             return self._add_products(total, args[:2], sign)

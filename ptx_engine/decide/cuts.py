@@ -22,6 +22,8 @@ from ptx_engine.terms.ops import TABLE, Op
 
 #: arenas with fewer terms are proved whole
 SMALL = 4096
+#: so few cuts are not worth a proof of their own: a row's mean is seen through
+_FEW = 8
 #: nodes looked at together
 _CHUNK = 1 << 19
 #: inputs up to which they have places in the table of images
@@ -180,7 +182,7 @@ def find_cuts(arena: Arena, reference: np.ndarray, candidate: np.ndarray) -> Cut
     # a term that each side computes once and uses once is no cut: proving it apart saves nothing
     both = (first <= boundary) & (last > boundary) & (np.add.reduceat(uses, starts) > 2)
     chosen = both[group]
-    if not chosen.any():
+    if int(both.sum()) < _FEW:
         return None
     members, renumbered = ids[chosen], (np.cumsum(both) - 1)[group[chosen]]
     order = np.argsort(members)

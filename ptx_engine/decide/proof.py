@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ptx_engine.decide.budget import Meter, Undecided
+from ptx_engine.decide.budget import BudgetSpent, Meter, Undecided
 from ptx_engine.decide.canonical import Canonical
+from ptx_engine.decide.moments import equal_quadratics
 from ptx_engine.decide.normal_cases import equal_by_cases
 from ptx_engine.decide.normal_difference import Difference, Former, NormalForm, decidable, reachable
 from ptx_engine.decide.normal_domain import below, compared_domains
@@ -18,6 +19,9 @@ from ptx_engine.decide.term_view import TermView
 from ptx_engine.decide.walk import CONSTANTS, INPUT, Template
 from ptx_engine.terms.arena import Arena
 from ptx_engine.terms.ops import Op
+
+#: term operations that a cheap attempt may take
+_CANONICAL_TERMS = 2_000_000
 
 
 @dataclass
@@ -72,8 +76,29 @@ def _selects_constants(template: Template) -> bool:
 
 
 def canonical_forms(arena: TermView, template: Template, meter: Meter) -> Canonical | None:
-    """The canonical forms of a template; none where it holds opaque operations, which the full proof has to name."""
-    return None if Op.OPAQUE in template.ops else Canonical(arena, template, meter)
+    """The canonical forms of a template; none where it holds opaque operations, which the full proof has to name, or where sums
+    that hold sums that hold sums make them too large."""
+    if Op.OPAQUE in template.ops:
+        return None
+    try:
+        with meter.at_most(_CANONICAL_TERMS):
+            return Canonical(arena, template, meter)
+    except BudgetSpent:
+        meter.resume()
+        return None
+
+
+def moment_proofs(arena: TermView, template: Template, pairs: list[tuple[int, int]], meter: Meter) -> dict[int, Proof]:
+    """The pairs whose sides have one canonical form when equal means and variances are variables."""
+    if Op.OPAQUE in template.ops:
+        return {}
+    try:
+        with meter.at_most(_CANONICAL_TERMS):
+            merged = equal_quadratics(arena, template, meter)
+            return canonical_proofs(Canonical(arena, template, meter, merged), template, pairs) if merged else {}
+    except BudgetSpent:
+        meter.resume()
+        return {}
 
 
 def canonical_proofs(canonical: Canonical | None, template: Template, pairs: list[tuple[int, int]]) -> dict[int, Proof]:

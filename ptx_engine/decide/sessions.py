@@ -18,7 +18,7 @@ from ptx_engine.decide.columns import Columns, HashCollision, numbered
 from ptx_engine.decide.cuts import CutView
 from ptx_engine.decide.dot_lists import DotLists
 from ptx_engine.decide.normal_difference import Difference, NormalForm
-from ptx_engine.decide.proof import Proof, canonical_forms, canonical_proofs, prove_template
+from ptx_engine.decide.proof import Proof, canonical_forms, canonical_proofs, moment_proofs, prove_template
 from ptx_engine.decide.walk import SplitClass, Template, Walker
 from ptx_engine.terms.arena import CONST_CAP, NAN, UNDEF, Arena
 
@@ -148,6 +148,9 @@ class Session:
         template = self._walk(members, self._roots(members), len(members), meter, split_constants)
         if self._alike and self._proved_like_the_last(members, template, meter):
             return
+        if moment_proofs(self._arena, template, self._pairs(), meter):
+            self._store(members, Proof("equal"))
+            return
         canonical = canonical_forms(self._arena, template, meter)
         if canonical_proofs(canonical, template, self._pairs()):
             self._store(members, Proof("equal"))
@@ -218,8 +221,9 @@ class Session:
             template = self._walk(members, roots, 1, meter, True)
             count = len(members)
             pairs = self._pairs(count)
-            canonical = canonical_forms(self._arena, template, meter)
-            known = {n % count: proof for n, proof in canonical_proofs(canonical, template, pairs).items()}
+            known = {n % count: proof for n, proof in moment_proofs(self._arena, template, pairs, meter).items()}
+            canonical = canonical_forms(self._arena, template, meter) if len(known) < count else None
+            known |= {n % count: proof for n, proof in canonical_proofs(canonical, template, pairs).items()}
             rest = [n for n in range(count) if n not in known]
             if rest and not self._shallow():
                 known.update(zip(rest, self._normal(template, [pairs[n] for n in rest], meter, canonical)))
