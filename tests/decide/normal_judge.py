@@ -16,9 +16,13 @@ class OutOfDomain(Exception):
     """The term has no value at the point: division by zero, root or logarithm of a negative number, infinity."""
 
 
-def _need(condition: bool) -> None:
+class Refused(OutOfDomain):
+    """The value is too close to a jump, or too large, to be told by rounded arithmetic."""
+
+
+def _need(condition: bool, why: type[OutOfDomain] = OutOfDomain) -> None:
     if not condition:
-        raise OutOfDomain
+        raise why
 
 
 def _wrap(x: mpfr, width: int) -> mpfr:
@@ -28,12 +32,14 @@ def _wrap(x: mpfr, width: int) -> mpfr:
 
 
 def _divide(x: mpfr, y: mpfr) -> mpfr:
-    _need(abs(y) > 1e-40)
+    _need(y == 0 or abs(y) > 1e-40, Refused)
+    _need(y != 0)
     return x / y
 
 
 def _log2(x: mpfr) -> mpfr:
-    _need(x > 1e-40)
+    _need(abs(x) > 1e-40 or x == 0, Refused)
+    _need(x > 0)
     return gmpy2.log2(x)
 
 
@@ -45,12 +51,12 @@ def _sqrt(x: mpfr) -> mpfr:
 
 
 def _pow(x: mpfr, y: mpfr) -> mpfr:
-    _need(x > 0 or (y == int(y) and (x != 0 or y > 0)))
-    return x**y
+    _need(x > 0 or (x == 0 and y >= 0) or (x < 0 and y == int(y)))
+    return x**y if y != 0 else mpfr(1)  # 0^0 is 1, as IEEE's pow has it
 
 
 def _exp2(x: mpfr) -> mpfr:
-    _need(abs(x) < 4000)
+    _need(abs(x) < 4000, Refused)
     return gmpy2.exp2(x)
 
 
@@ -58,7 +64,7 @@ def _compared(test: Callable[[mpfr, mpfr], bool]) -> Callable[[mpfr, mpfr], mpfr
     """A comparison that refuses near ties: rounding could turn an exact tie either way."""
 
     def run(x: mpfr, y: mpfr) -> mpfr:
-        _need(x == y or abs(x - y) > 1e-30 * max(1, abs(x)))
+        _need(x == y or abs(x - y) > 1e-30 * max(1, abs(x)), Refused)
         return mpfr(test(x, y))
 
     return run
@@ -69,7 +75,7 @@ def _rounded(function: Callable[[mpfr], mpfr]) -> Callable[[mpfr], mpfr]:
 
     def run(x: mpfr) -> mpfr:
         nearest = gmpy2.rint(2 * x)
-        _need(nearest == 2 * x or abs(2 * x - nearest) > 1e-30 * max(1, abs(x)))
+        _need(nearest == 2 * x or abs(2 * x - nearest) > 1e-30 * max(1, abs(x)), Refused)
         return function(x)
 
     return run

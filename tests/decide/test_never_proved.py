@@ -1,0 +1,168 @@
+"""What must be unknown or refuted, never proved: equations that hold on a part of the reals only, or for some signs only.
+
+Where a side has no value at isolated points (a denominator of zero) a proof may stand, and the ledger says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+
+import pytest
+
+from ptx_engine.decide import decide
+from ptx_engine.terms import Arena, Expr, Op, symbols
+from ptx_engine.terms.expr import cos, erf, exp, exp2, floor, log, log2, maximum, minimum, relu, rsqrt, sin, sqrt, tanh, where
+from ptx_engine.verdict import Status, Verdict
+
+
+class Names:
+    """Real x, y, z; integers i, j of 32 bits and u, v of 8."""
+
+    def __init__(self) -> None:
+        self.arena = Arena()
+        self.x, self.y, self.z = symbols("x y z", self.arena)  # type: ignore[misc]
+        self.i, self.j = symbols("i j", self.arena, "s32")  # type: ignore[misc]
+        self.u, self.v = symbols("u v", self.arena, "u8")  # type: ignore[misc]
+
+    def number(self, value: int | Fraction) -> Expr:
+        return self.x * 0 + value
+
+    def op(self, op: Op, *operands: Expr | int, plain: int = 0) -> Expr:
+        ids = [v.id if isinstance(v, Expr) else int(self.arena.rational(v)) for v in operands]
+        slots = (ids + [plain, 0, 0])[:3] if op is Op.WRAP else (ids + [0, 0])[:3]
+        return Expr(self.arena, int(self.arena.emit(op, *slots)))  # type: ignore[call-overload]
+
+
+Case = Callable[[Names], "tuple[Expr, Expr]"]
+
+#: false at points with an interior, or undefined there on the candidate's side: never proved
+NEVER: dict[str, Case] = {
+    "root of a square": lambda n: (n.x, sqrt(n.x * n.x)),
+    "square of a root": lambda n: (n.x, sqrt(n.x) * sqrt(n.x)),
+    "square of a root, far from zero": lambda n: (1000 - n.x, sqrt(1000 - n.x) * sqrt(1000 - n.x)),
+    "logarithm of a product": lambda n: (log(n.x) + log(n.y), log(n.x * n.y)),
+    "sum of logarithms": lambda n: (log(n.x * n.y), log(n.x) + log(n.y)),
+    "logarithm of a square": lambda n: (log(n.x * n.x), 2 * log(n.x)),
+    "logarithm of a quotient": lambda n: (log(n.x / n.y), log(n.x) - log(n.y)),
+    "exponential of a logarithm": lambda n: (n.x, exp(log(n.x))),
+    "root of a product": lambda n: (sqrt(n.x * n.y), sqrt(n.x) * sqrt(n.y)),
+    "root of a quotient": lambda n: (sqrt(n.x / n.y), sqrt(n.x) / sqrt(n.y)),
+    "root of a sixth power": lambda n: (n.x**3, sqrt(n.x**6)),
+    "reciprocal root squared": lambda n: (1 / n.x, rsqrt(n.x) * rsqrt(n.x)),
+    "size under an unknown sign": lambda n: (abs(n.x * n.y), n.x * abs(n.y)),
+    "cube and the cube of the size": lambda n: (n.x**3, abs(n.x) ** 3),
+    "maximum under an unknown sign": lambda n: (n.z * maximum(n.x, n.y), maximum(n.z * n.x, n.z * n.y)),
+    "maximum of reciprocals": lambda n: (1 / maximum(n.x, n.y), minimum(1 / n.x, 1 / n.y)),
+    "relu of a product": lambda n: (relu(n.x * n.y), n.x * relu(n.y)),
+    "maximum of squares": lambda n: (maximum(n.x, n.y) ** 2, maximum(n.x * n.x, n.y * n.y)),
+    "roots that cancel": lambda n: (n.y, n.y + (sqrt(n.x) - sqrt(n.x))),
+    "roots that cancel, of the negative": lambda n: (n.y + sqrt(n.x) - sqrt(n.x), n.y + sqrt(-n.x) - sqrt(-n.x)),
+    "a root times what is zero": lambda n: (n.y, n.y + n.op(Op.SUB, n.z, n.z) * sqrt(n.x)),
+    "a logarithm times what is zero": lambda n: (n.y, n.y + n.op(Op.SUB, n.z, n.z) * log(n.x)),
+    "a root in an exponent that cancels": lambda n: (n.y, n.y * exp2(sqrt(n.x)) * exp2(-sqrt(n.x))),
+    "a root needed in one branch": lambda n: (where(n.x >= 0, sqrt(n.x) * sqrt(n.x), n.x), sqrt(n.x) * sqrt(n.x)),
+    "a root under another guard": lambda n: (
+        where(n.x > 0, sqrt(n.x) ** 2 - n.x, 0), where(n.y > 0, sqrt(n.x) ** 2 - n.x, 0)),
+    "a root in a maximum that it never is": lambda n: (n.y * n.y, maximum(n.y * n.y, n.y * n.y + sqrt(n.x) - sqrt(n.x))),
+    "power of a negative base": lambda n: (n.x ** Fraction(1, 3), -((-n.x) ** Fraction(1, 3))),
+    "power of a product": lambda n: ((n.x * n.y) ** Fraction(1, 3), n.x ** Fraction(1, 3) * n.y ** Fraction(1, 3)),
+    "fourth root of a square": lambda n: (abs(n.x) ** Fraction(1, 2), n.x ** Fraction(1, 2)),
+    "powers that cancel": lambda n: (n.y, n.y + (n.x ** Fraction(1, 3) - n.x ** Fraction(1, 3))),
+    "power of a power": lambda n: ((n.x**2) ** Fraction(3, 2), n.x**3),
+    "selection at ties": lambda n: (where(n.x < n.y, 1, 0), where(n.x <= n.y, 1, 0)),
+    "selection by a scaled condition": lambda n: (where(n.x * n.z < n.y * n.z, n.x, n.y), where(n.x < n.y, n.x, n.y)),
+    "selection by squares": lambda n: (where(n.x * n.x < n.y * n.y, n.x, n.y), where(n.x < n.y, n.x, n.y)),
+    "division guarded against zero": lambda n: (where(n.op(Op.NE, n.x, 0), n.y / n.x, n.z), n.y / n.x + n.z),
+    "a bound that crosses": lambda n: (minimum(maximum(n.x, 2), 1), maximum(minimum(n.x, 1), 2)),
+    "floor of the negative": lambda n: (floor(-n.x), -floor(n.x)),
+    "floor of a double": lambda n: (floor(2 * n.x), 2 * floor(n.x)),
+    "floor of a sum": lambda n: (floor(n.x + n.y), floor(n.x) + floor(n.y)),
+    "sine of a double": lambda n: (sin(2 * n.x), 2 * sin(n.x)),
+    "cosine as odd": lambda n: (cos(-n.x), -cos(n.x)),
+    "erf for tanh": lambda n: (erf(n.x), tanh(n.x)),
+    "exponential of a product": lambda n: (exp(n.x * n.y), exp(n.x) * exp(n.y)),
+    "base two for base e": lambda n: (log2(n.x * n.x + 1), log(n.x * n.x + 1)),
+    "quotient towards zero and down": lambda n: (n.op(Op.TRUNCDIV, n.i, 2), n.op(Op.FLOORDIV, n.i, 2)),
+    "remainder of a negative": lambda n: (n.op(Op.TRUNCREM, n.i, 8), n.op(Op.BITAND, n.i, 7)),
+    "shift of a negative": lambda n: (n.op(Op.TRUNCDIV, n.i, 4), n.op(Op.SHR, n.i, 2)),
+    "sum that wraps": lambda n: (n.i + n.j, n.op(Op.WRAP, n.i + n.j, plain=-32)),
+    "product that wraps": lambda n: (n.u * n.v, n.op(Op.WRAP, n.u * n.v, plain=8)),
+    "halves of a sum": lambda n: (n.op(Op.FLOORDIV, n.i + n.j, 2), n.op(Op.FLOORDIV, n.i, 2) + n.op(Op.FLOORDIV, n.j, 2)),
+    "quotient multiplied back": lambda n: (n.i, n.op(Op.FLOORDIV, n.i, 3) * 3),
+    "exclusive or as a sum": lambda n: (n.op(Op.BITXOR, n.u, n.v), n.u + n.v),
+    "or as a sum": lambda n: (n.op(Op.BITOR, n.u, n.v), n.u + n.v),
+    "sign of a wrapped difference": lambda n: (
+        where(n.i < n.j, n.i, n.j), where(n.op(Op.WRAP, n.i - n.j, plain=-32) < 0, n.i, n.j)),
+}  # fmt: skip
+
+#: true wherever both sides have a value; the ledger names what only one of them divides by
+DIVISIONS: dict[str, Case] = {
+    "quotient of equals": lambda n: (n.number(1), n.x / n.x),
+    "quotient of equal squares": lambda n: (n.number(1), (n.x * n.x) / (n.x * n.x)),
+    "factor cancelled": lambda n: (n.x + n.y, (n.x * n.x - n.y * n.y) / (n.x - n.y)),
+    "reciprocals that cancel": lambda n: (n.y, n.y + (1 / n.x - 1 / n.x)),
+    "product cancelled": lambda n: (n.x, n.x * n.y / n.y),
+    "reciprocal of a reciprocal": lambda n: (n.x, 1 / (1 / n.x)),
+    "zero by a variable": lambda n: (n.y, n.y + n.op(Op.SUB, n.z, n.z) / n.x),
+}
+
+
+def _verdict(case: Case) -> Verdict:
+    reference, candidate = case(Names())
+    return decide(reference, candidate)
+
+
+@pytest.mark.parametrize("name", NEVER)
+def test_it_is_not_proved(name: str) -> None:
+    verdict = _verdict(NEVER[name])
+    assert verdict.status in (Status.UNKNOWN, Status.REFUTED)
+    assert verdict.status is Status.UNKNOWN or verdict.outputs[0].witness is not None
+    assert verdict.reason
+
+
+@pytest.mark.parametrize("name", DIVISIONS)
+def test_a_denominator_is_in_the_ledger(name: str) -> None:
+    verdict = _verdict(DIVISIONS[name])
+    assert verdict.status is Status.PROVED
+    assert "denominators are not zero (only in the candidate)" in verdict.assumptions
+
+
+def test_what_vanishes_with_a_factor_of_zero_is_in_the_ledger() -> None:
+    """0 * sqrt(x) is no term at all: it is zero where it is made, which is said."""
+    n = Names()
+    plain, rooted = n.y + 0 * (n.x + n.z), n.y + 0 * sqrt(n.x)
+    verdict = decide(n.y, rooted)
+    assert verdict.status is not Status.PROVED or any("product with zero" in line for line in verdict.assumptions)
+    other = Names()
+    assert decide(other.y, other.y + 0 * (other.x + other.z)).assumptions == ["real arithmetic"]
+    assert plain.id == n.y.id
+    divided = Names()
+    verdict = decide(divided.y, divided.y + 0 / divided.x)
+    assert any("quotient of zero" in line for line in verdict.assumptions)
+
+
+def test_conditions_that_both_sides_need_are_no_restriction() -> None:
+    n = Names()
+    verdict = decide(n.y + sqrt(n.x), sqrt(n.x) + n.y * 1 + 0 * n.z)
+    assert verdict.status is Status.PROVED and verdict.assumptions == ["real arithmetic"]
+    guarded = where(n.x > 0, log(n.x) + n.y, n.y), n.y + where(n.x > 0, log(n.x), 0)
+    assert decide(*guarded).status is Status.PROVED and decide(*guarded).assumptions == ["real arithmetic"]
+
+
+def test_the_reference_alone_may_be_undefined() -> None:
+    """sqrt(x)^2 against x: the claim is about where the reference has a value, and says so."""
+    n = Names()
+    verdict = decide(sqrt(n.x) * sqrt(n.x), n.x)
+    assert verdict.status is Status.PROVED
+    assert "square roots of non-negative values (only in the reference)" in verdict.assumptions
+
+
+def test_a_root_that_is_shown_to_exist_restricts_nothing() -> None:
+    n = Names()
+    inside = n.x * n.x + n.y * n.y + 1
+    verdict = decide(inside, sqrt(inside) * sqrt(inside))
+    assert verdict.status is Status.PROVED and verdict.assumptions == ["real arithmetic"]
+    spread = (n.x - n.y) ** 2 + 1  # the candidate multiplies it out: the same radicand, by proof
+    verdict = decide(1 / sqrt(spread), 1 / sqrt(n.x * n.x - 2 * n.x * n.y + n.y * n.y + 1))
+    assert verdict.status is Status.PROVED and verdict.assumptions == ["real arithmetic"]
