@@ -44,6 +44,7 @@ def _add(commands: Any, name: str, help_text: str, *, json: bool = True) -> argp
 
 
 def _add_check_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("-D", "--define", action="append", default=[], metavar="NAME[=VALUE]", help="a macro of a CUDA C candidate")
     parser.add_argument("--allow-code", action="store_true", help="import Python and Triton code that the spec names")
     parser.add_argument("--budget-seconds", type=_positive_float, metavar="S", help="stop each side after this time: unknown")
     parser.add_argument("--budget-instructions", type=_positive_int, metavar="N", help="stop each side after N thread-instructions")
@@ -51,14 +52,16 @@ def _add_check_options(parser: argparse.ArgumentParser) -> None:
 
 def _add_check(commands: Any) -> None:
     parser = _add(commands, "check", "Compare the two kernels of a launch spec, or check one for races and memory faults.")
-    parser.add_argument("spec", metavar="SPEC", help="a launch spec (TOML)")
+    what = "a launch spec (TOML), or .ptx and .cu files with --spec"
+    parser.add_argument("files", metavar="SPEC | [REFERENCE] CANDIDATE", nargs="+", help=what)
+    parser.add_argument("--spec", default=None, metavar="SPEC", help="the launch spec of kernel files, which replace those it names")
     _add_check_options(parser)
 
 
 def _add_race(commands: Any) -> None:
-    parser = _add(commands, "race", "Look for races, deadlocks and memory faults in a PTX kernel.")
-    parser.add_argument("kernel", metavar="KERNEL.ptx", help="a PTX file")
-    parser.add_argument("--spec", required=True, metavar="SPEC", help="a launch spec; its [candidate] is replaced by KERNEL.ptx")
+    parser = _add(commands, "race", "Look for races, deadlocks and memory faults in a kernel.")
+    parser.add_argument("kernel", metavar="KERNEL", help="a .ptx or .cu file")
+    parser.add_argument("--spec", required=True, metavar="SPEC", help="a launch spec; its [candidate] is replaced by KERNEL")
     _add_check_options(parser)
 
 
@@ -127,6 +130,7 @@ def _add_baseline(commands: Any) -> None:
 def _add_action(actions: Any, name: str, help_text: str) -> argparse.ArgumentParser:
     parser = _add(actions, name, help_text)
     parser.set_defaults(command_function=_command("baseline"), action=name)
+    parser.add_argument("-D", "--define", action="append", default=[], metavar="NAME[=VALUE]", help="a macro of a CUDA C candidate")
     parser.add_argument("--allow-code", action="store_true", help="import Python and Triton code that specs name")
     return parser
 

@@ -1,23 +1,53 @@
-"""``volta-pass check SPEC`` and its output, shared with ``race``."""
+"""``volta-pass check SPEC`` and ``check REF CAND --spec SPEC``, and their output, shared with ``race``."""
 
 from __future__ import annotations
 
 import argparse
 import json
 import sys
+from collections.abc import Sequence
+from dataclasses import replace
 
+from ptx_engine.errors import LaunchError
 from volta_pass.check import CheckOptions, check_spec
+from volta_pass.check.ptx_file import read_ptx
+from volta_pass.cuda.source import read_source
 from volta_pass.diagnostics import render
 from volta_pass.kernel_report import KernelReport
 from volta_pass.report import EXIT_CODES, summary_line
-from volta_pass.spec import read_spec
+from volta_pass.spec import SideKind, Spec, kind_of, read_spec
 from volta_pass.terminal import wants_color
 
 
 def command(args: argparse.Namespace) -> int:
-    """Check a spec; the exit code is the verdict."""
-    spec = read_spec(args.spec)
+    """Check a spec, or kernel files under one; the exit code is the verdict."""
+    kernels = _kernels(args)
+    spec = with_defines(read_spec(args.spec or args.files[0], kernels), args.define)
     return show(check_spec(spec, check_options(args)), args, ptx_name=spec.candidate.source)
+
+
+def _kernels(args: argparse.Namespace) -> list[str]:
+    """The kernel files of the command line. Raises LaunchError where they and the spec do not fit."""
+    if args.spec is None:
+        if len(args.files) > 1 or kind_of(args.files[0]) is SideKind.CUDA:
+            hint = "volta-pass check SPEC.toml, or volta-pass check REFERENCE.cu CANDIDATE.cu --spec SPEC.toml"
+            raise LaunchError("kernels need a launch spec", hint=hint)
+        return []
+    if len(args.files) > 2:
+        raise LaunchError(f"{len(args.files)} kernels", hint="a reference and a candidate, or a candidate alone")
+    for path in args.files:
+        (read_source if kind_of(path) is SideKind.CUDA else read_ptx)(path)  # a mistake of the command line, not of the spec
+    return list(args.files)
+
+
+def with_defines(spec: Spec, defines: Sequence[str]) -> Spec:
+    """The spec with macros of the command line (NAME or NAME=VALUE) defined in a CUDA C candidate. Raises LaunchError."""
+    if not defines:
+        return spec
+    if spec.candidate.kind is not SideKind.CUDA:
+        raise LaunchError("-D defines macros of a CUDA C candidate", hint=f"this candidate is {spec.candidate.kind.value}")
+    added = {name: value or True for name, _, value in (text.partition("=") for text in defines)}
+    return replace(spec, candidate=replace(spec.candidate, defines={**spec.candidate.defines, **added}))
 
 
 def check_options(args: argparse.Namespace) -> CheckOptions:

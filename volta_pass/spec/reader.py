@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from ptx_engine.errors import UnsupportedError
+from volta_pass.spec.kernels import put_kernels
 from volta_pass.spec.lines import LineTable, locate_keys
 from volta_pass.spec.model import SideKind, Spec
 from volta_pass.spec.schema import SCHEMA
@@ -25,16 +27,20 @@ EXTERN_OPERATORS = (
 )  # fmt: skip
 
 
-def read_spec(path: "str | Path") -> Spec:
-    """The spec in a file. Raises SpecError (bad input) or UnsupportedError (a feature that is not there yet)."""
+def read_spec(path: "str | Path", kernels: Sequence["str | Path"] = ()) -> Spec:
+    """The spec in a file. ``kernels`` are files in the place of its candidate, or of its reference and candidate.
+
+    Raises SpecError (bad input) or UnsupportedError (a feature that is not there yet).
+    """
     place = Path(path)
-    return parse_spec(_read_text(place), place)
+    return parse_spec(_read_text(place), place, kernels)
 
 
-def parse_spec(text: str, path: Path) -> Spec:
+def parse_spec(text: str, path: Path, kernels: Sequence["str | Path"] = ()) -> Spec:
     """The spec in a TOML text; relative paths in it start at ``path``'s folder. Raises as ``read_spec``."""
     table = locate_keys(text, str(path))
     data = _parse_toml(text, table)
+    put_kernels(data, kernels)
     check_structure(data, SCHEMA, table)
     _refuse_duplicates(data, table)
     _refuse_tensormaps(data, table)
