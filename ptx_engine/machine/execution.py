@@ -20,7 +20,7 @@ class Budget:
     batch_threads: int = 1 << 15
     batch_shared_bytes: int = 1 << 25
     #: runs of a block by closures after which it is fused; None: never. The outcome is the same
-    fuse_after: int | None = 8
+    fuse_after: int | None = 24
 
 
 @dataclass

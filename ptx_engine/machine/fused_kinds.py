@@ -28,11 +28,12 @@ class Shape(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A shape with the width of an unsigned column, or the format of a term."""
+    """A shape with the width of an unsigned column, the format of a term, or the one value of an int."""
 
     shape: Shape
     bits: int = 0
     fmt: Fmt | None = None
+    value: int | None = None
 
     @property
     def column(self) -> bool:

@@ -6,7 +6,7 @@ that meets other kinds gives way to the closures; if that happens often it is ma
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ptx_engine.isa.group import Group
 from ptx_engine.machine.fused_code import Run, fused
@@ -17,20 +17,31 @@ from ptx_engine.machine.recorded import Target, record
 MOST_THREADS = 2048
 #: steps of a block that is fused
 MOST_STEPS = 2000
-#: runs that end early before the code is made anew, and how often that is tried
-MISSES, ATTEMPTS = 16, 3
-#: thread-instructions' worth of turns that a loop takes before the machine looks at its clock again
+#: share of a block's steps that must be simple
+SIMPLE_SHARE = 1 / 4
+#: versions of a block's code, for registers of other kinds; how often code is made
+VARIANTS, ATTEMPTS = 4, 6
+#: runs in which a version gave way in its middle before it is dropped
+MISSES = 16
+#: turns that a loop takes before the machine looks at its clock again: for many threads, for one
 _TURNS, _LANE_TURNS = 16, 512
+
+
+@dataclass(eq=False)
+class Variant:
+    """Code of a block for one set of kinds."""
+
+    run: Run
+    misses: int = 0
 
 
 @dataclass
 class Fused:
-    """What has become of a block: runs by closures, then its code."""
+    """What has become of a block: runs by closures since the last code was made, its versions of code, how often code was made."""
 
     runs: int = 0
     attempts: int = 0
-    misses: int = 0
-    run: Run | None = None
+    variants: list[Variant] = field(default_factory=list)
 
 
 class Fusion:
@@ -51,28 +62,35 @@ class Fusion:
         state = self._blocks.get(block.start)
         if state is None:
             state = self._blocks[block.start] = Fused()
-        if state.run is None:
-            return self._closures(g, block, state)
-        left = min(affordable + 1, max(_TURNS, _LANE_TURNS // g.n)) if alone else 1
-        step = state.run(g, g.R, left)
-        if 0 <= step < len(block.steps):
-            state.misses += 1
-            if state.misses > MISSES:
-                state.run, state.misses, state.runs = None, 0, 0
-        elif state.misses:
-            state.misses -= 1
-        return step
+        if state.variants:
+            left = min(affordable + 1, max(_TURNS, _LANE_TURNS // g.n)) if alone else 1
+            for variant in state.variants:
+                step = variant.run(g, g.R, left)
+                if step:
+                    self._judge(state, variant, 0 < step < len(block.steps))
+                    return step
+        return self._closures(g, block, state)
+
+    def _judge(self, state: Fused, variant: Variant, gave_way: bool) -> None:
+        """Code that gives way again and again costs more than it saves."""
+        variant.misses = max(0, variant.misses + (1 if gave_way else -1))
+        if variant.misses > MISSES:
+            state.variants.remove(variant)
 
     def _closures(self, g: Group, block: Block, state: Fused) -> int:
         """Another run by closures; where it is time, the recorded one."""
         state.runs += 1
         assert self._after is not None
-        steps = len(block.steps)
-        if state.runs <= self._after + steps // 8 or state.attempts >= ATTEMPTS or not 0 < steps <= MOST_STEPS:
+        if state.runs <= self._after or state.attempts >= ATTEMPTS or len(state.variants) >= VARIANTS:
             return 0
-        state.attempts += 1
-        recorded = record(g, block, self.program, self.target.arena)
-        state.run = fused(block, self.program, self.target, recorded)
-        if state.run is None:
+        steps = len(block.steps)
+        if not 0 < steps <= MOST_STEPS or sum(form is not None for form in block.forms) < SIMPLE_SHARE * steps:
             state.attempts = ATTEMPTS
+            return 0
+        state.attempts, state.runs = state.attempts + 1, 0
+        run = fused(block, self.program, self.target, record(g, block, self.program, self.target.arena))
+        if run is None:
+            state.attempts = ATTEMPTS
+        else:
+            state.variants.append(Variant(run))
         return steps

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from ptx_engine.isa.group import Group
-from ptx_engine.isa.simple import Load, Store, sources_of
+from ptx_engine.isa.simple import Floats, Load, Store, sources_of
 from ptx_engine.isa.values import Value
 from ptx_engine.machine.findings_log import FindingLog
-from ptx_engine.machine.fused_kinds import Kind, kind_of
+from ptx_engine.machine.fused_kinds import Kind, Shape, kind_of
 from ptx_engine.machine.memory import Memory
 from ptx_engine.machine.order_port import OrderPort
 from ptx_engine.terms import Arena
@@ -53,14 +53,14 @@ class Recorded:
 
 def record(g: Group, block: "Block", program: "Program", arena: Arena) -> Recorded:
     """Run the steps of a block and note what they read and wrote."""
-    wanted = _wanted(block)
-    found = Recorded(_kinds(g, wanted))
+    wanted, numbers = _wanted(block), _float_operands(block)
+    found = Recorded(_kinds(g, wanted, numbers))
     for k, (origin, step) in enumerate(block.steps):
         form = block.forms[k]
         found.addresses.append(_address(g, form) if isinstance(form, Load) else None)
         arena.origin = origin
         step(g)
-        found.after.append(_kinds(g, wanted & program.uses[block.start + k].writes))
+        found.after.append(_kinds(g, wanted & program.uses[block.start + k].writes, numbers))
         found.loaded.append(kind_of(g.R[form.dst]) if isinstance(form, Load) else None)
     return found
 
@@ -71,9 +71,23 @@ def _wanted(block: "Block") -> set[int]:
     return slots | {slot for slot, _ in block.carried} | ({block.end.predicate} if block.end.predicate is not None else set())
 
 
-def _kinds(g: Group, slots: set[int]) -> dict[int, Kind]:
-    kinds = {slot: kind_of(g.R[slot]) for slot in slots}
-    return {slot: kind for slot, kind in kinds.items() if kind is not None}
+def _float_operands(block: "Block") -> set[int]:
+    """Registers that only float instructions read: plain bits in them are a constant, such as the 0 that a sum starts with."""
+    slots: dict[bool, set[int]] = {True: set(), False: {slot for slot, _ in block.carried}}
+    for form in block.forms:
+        if form is not None:
+            slots[isinstance(form, Floats)].update(sources_of(form))
+    return slots[True] - slots[False]
+
+
+def _kinds(g: Group, slots: set[int], numbers: set[int]) -> dict[int, Kind]:
+    kinds: dict[int, Kind] = {}
+    for slot in slots:
+        value = g.R[slot]
+        kind = Kind(Shape.INT, value=value) if slot in numbers and value.__class__ is int else kind_of(value)
+        if kind is not None:
+            kinds[slot] = kind
+    return kinds
 
 
 def _address(g: Group, form: Load) -> int | None:

@@ -96,10 +96,11 @@ class Storage:
         self.dropped_denominators = False
         #: set by whoever emits: who (an instruction index, a tile op) the next nodes belong to
         self.origin: object = None
-        #: (first id, who emitted from there on), ascending
-        self.origins: list[tuple[int, object]] = []
+        #: first ids, ascending, and who emitted from each on
+        self.origin_starts = array("i", [0])
+        self.origins: list[object] = [None]
         #: first ids of the emissions, ascending: nodes of one emission do not depend on each other
-        self.emissions: list[int] = []
+        self.emissions = array("i")
         for const in (k.ZERO, k.ONE):
             self.const(const)
         for special in (Special.POS_INF, Special.NEG_INF, Special.NAN, Special.UNDEF):
@@ -192,8 +193,8 @@ class Storage:
 
     def origin_of(self, ident: int) -> object:
         """Who emitted a node (what ``origin`` was set to)."""
-        i = bisect_right(self.origins, ident, key=lambda row: row[0])
-        return self.origins[i - 1][1] if i else None
+        i = bisect_right(self.origin_starts, ident)
+        return self.origins[i - 1] if i else None
 
     def dot_operands(self, ident: int) -> tuple[np.ndarray, np.ndarray, int]:
         """Rows, columns (K ids each) and accumulator id of one DOT node."""
@@ -230,13 +231,14 @@ class Storage:
             self._reserve(count)
             span = slice(self.stored, self.stored + count)
             self._op[span], self._a[span], self._b[span], self._c[span] = rows.T
-            self.emissions.extend(range(self.stored, self.stored + count))
+            self.emissions.frombytes(np.arange(self.stored, self.stored + count, dtype=np.intc).tobytes())
             self.stored += count
 
     def emit_scalar(self, op: int, a: int, b: int, c: int) -> int:
         ident = self.stored + len(self.pending) // 4
-        if not self.origins or self.origins[-1][1] is not self.origin:
-            self.origins.append((ident, self.origin))
+        if self.origins[-1] is not self.origin:
+            self.origin_starts.append(ident)
+            self.origins.append(self.origin)
         self.pending.extend((op, a, b, c))
         if len(self.pending) >= MAX_PENDING:
             self.flush()
@@ -250,8 +252,9 @@ class Storage:
         stop = first + count
         if stop > len(self._op) or stop - CONST_CAP > self._max_terms:
             self._reserve(count)
-        if not self.origins or self.origins[-1][1] is not self.origin:
-            self.origins.append((first, self.origin))
+        if self.origins[-1] is not self.origin:
+            self.origin_starts.append(first)
+            self.origins.append(self.origin)
         self.emissions.append(first)
         self._op[first:stop] = op
         self._a[first:stop] = a
@@ -291,7 +294,7 @@ class Storage:
         infinite = (acc == POS_INF) | (acc == NEG_INF)
         if not infinite.any():
             return ids
-        finite = [~((x >= POS_INF) & (x <= UNDEF)).any(axis=2) for x in (rows, cols)]
+        finite = [np.asarray(~((x >= POS_INF) & (x <= UNDEF)).any(axis=2)) for x in (rows, cols)]
         infinite &= finite[0][:, :, None] & finite[1][:, None, :]
         self.drop(rows[infinite.any(axis=2)])
         self.drop(cols[infinite.any(axis=1)])

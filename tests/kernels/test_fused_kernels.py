@@ -34,7 +34,7 @@ def outcome(arena: Arena, run: Callable[[BoundLaunch], object], bound: BoundLaun
     """All terms with who emitted them, and what the run says of itself."""
     done = run(bound)
     written = {name: (f.index.tolist(), f.ids.tolist()) for name, f in done.footprints.items()}  # type: ignore[attr-defined]
-    origins = [(first, getattr(origin, "instruction", None)) for first, origin in arena.origins]
+    origins = [(first, getattr(origin, "instruction", None)) for first, origin in zip(arena.origin_starts, arena.origins)]
     said = (done.findings, done.instructions, done.assumptions)  # type: ignore[attr-defined]
     return [column.tobytes() for column in arena.columns()], origins, written, said
 

@@ -37,7 +37,7 @@ def outcome(text: str, block: int, fuse_after: int | None) -> object:
     except PtxError as error:
         return type(error), error.render(), error.findings
     columns = [column.tolist() for column in arena.columns()]
-    origins = [(first, getattr(origin, "instruction", None)) for first, origin in arena.origins]
+    origins = [(first, getattr(origin, "instruction", None)) for first, origin in zip(arena.origin_starts, arena.origins)]
     written = {name: (f.index.tolist(), f.ids.tolist()) for name, f in done.footprints.items()}
     return columns, origins, arena.emissions, written, done.findings, done.instructions, list(arena.assumptions), done.schedule_dependent
 
