@@ -3,7 +3,7 @@
 from ptx_engine.decide.api import decide
 from ptx_engine.decide.driver import Budget, Mode
 from ptx_engine.decide.fingerprint import Fingerprints
-from ptx_engine.decide.outputs import CONSTANTS_WITHIN_1_ULP
 from ptx_engine.decide.regions import ascii_map, describe, region_data
+from ptx_engine.decide.unify import CONSTANTS_WITHIN_1_ULP
 
 __all__ = ["CONSTANTS_WITHIN_1_ULP", "Budget", "Fingerprints", "Mode", "ascii_map", "decide", "describe", "region_data"]

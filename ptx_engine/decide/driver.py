@@ -21,9 +21,9 @@ from ptx_engine.decide.domain import PARTIAL, narrowed, vanished
 from ptx_engine.decide.explain import explain
 from ptx_engine.decide.fingerprint import DEFAULT_POINTS, Fingerprints
 from ptx_engine.decide.names import storage_names
-from ptx_engine.decide.outputs import CONSTANTS_WITHIN_1_ULP, Reporter, State, Tensor, open_tensor, undefined_reason
+from ptx_engine.decide.outputs import Reporter, State, Tensor, open_tensor, undefined_reason
 from ptx_engine.decide.templates import ClassResult, Outcome, prove_cheaply, prove_columns, prove_normal_forms
-from ptx_engine.decide.unify import unified
+from ptx_engine.decide.unify import CONSTANTS_WITHIN_1_ULP, unified
 from ptx_engine.decide.witness import Pair, approximated, digits, is_undefined, near_miss, rational_text, screen, search
 from ptx_engine.launch import BoundLaunch, Footprint
 from ptx_engine.terms.arena import CONST_CAP, NAN, Arena
@@ -156,7 +156,8 @@ class _Decision:
         for tensor in tensors:
             rows = tensor.where(State.UNKNOWN)
             if len(rows):
-                tensor.candidate[rows], lines = unified(self.arena, tensor.reference[rows], tensor.candidate[rows])
+                sides = tensor.reference[rows], tensor.candidate[rows]
+                tensor.reference[rows], tensor.candidate[rows], lines = unified(self.arena, *sides)
                 self.ledger.update(dict.fromkeys(lines))
                 tensor.state[rows[tensor.reference[rows] == tensor.candidate[rows]]] = State.PROVED.value
 

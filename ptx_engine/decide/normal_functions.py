@@ -124,8 +124,10 @@ class Functions:
         result: Poly = dict(self.ring.exps[self.ring.exponent[unit]])
         rest: list[tuple[int, int]] = []
         for a, k in self.ring.powers[unit]:
-            if self.ring.atoms[a].sign is Sign.POSITIVE:
+            if self.ring.atoms[a].sign is not Sign.UNKNOWN:  # (what is not negative is not zero where the logarithm is defined)
                 add_into(result, self._log2_atom(a), k)
+            elif k % 2 == 0:
+                add_into(result, self.log2(self.absolute({self.ring.atom_term(a): 1})), k)
             else:
                 rest.append((a, k))
         core = self.ring.times_term(primitive, self.ring.term(tuple(rest)))

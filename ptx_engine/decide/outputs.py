@@ -10,13 +10,12 @@ import numpy as np
 
 from ptx_engine.decide.names import NameOf, element_names, storage_names
 from ptx_engine.decide.regions import describe
+from ptx_engine.decide.unify import CONSTANTS_WITHIN_1_ULP
 from ptx_engine.decide.witness import Confirmed, Pair, digits, is_undefined, rational_text
 from ptx_engine.launch import BoundLaunch, Footprint
 from ptx_engine.terms.arena import Arena
 from ptx_engine.terms.constants import ZERO
 from ptx_engine.verdict import Explanation, OutputVerdict, Status, Witness
-
-CONSTANTS_WITHIN_1_ULP = "constants-within-1-ulp"
 
 
 class State(Enum):

@@ -9,6 +9,8 @@ import numpy as np
 from ptx_engine.decide.budget import BudgetSpent, Meter, Undecided
 from ptx_engine.decide.canonical import Canonical
 from ptx_engine.decide.moments import equal_quadratics
+from ptx_engine.decide.names import storage_names
+from ptx_engine.decide.normal_assumed import positive_variables
 from ptx_engine.decide.normal_cases import equal_by_cases
 from ptx_engine.decide.normal_difference import Difference, Former, NormalForm, decidable, reachable
 from ptx_engine.decide.normal_domain import below, compared_domains
@@ -153,9 +155,22 @@ class _Attempt:
             remainder = _remainder(self.evaluator, left, right)
             if not remainder or self._equal_by_cases(reference, candidate, remainder):
                 return self._equal(reference, candidate)
-            return self._unequal(left, right, remainder)
+            proof = self._unequal(left, right, remainder)
+            if proof.outcome == "unknown":
+                proof.reason += self._if_positive(reference, candidate)
+            return proof
         except Undecided as reason:
             return Proof("unknown", str(reason))
+
+    def _if_positive(self, reference: int, candidate: int) -> str:
+        """What is said of sides that are equal where some variables are positive."""
+        if self.forms.freeze and self.forms.has_frozen:
+            return ""
+        template = self.template
+        found = positive_variables(self.arena, template, self.leaves, (reference, candidate), self.forms.meter, _remainder)
+        name_of = storage_names(self.arena)
+        names = [name_of(ident) for node in found if (ident := template.columns.id_at(node, 0)) < 0]
+        return f"; equal where {' and '.join(names)} {'is' if len(names) == 1 else 'are'} positive" if names else ""
 
     def _equal_by_cases(self, reference: int, candidate: int, remainder: Poly) -> bool:
         if self.forms.freeze and self.forms.has_frozen:

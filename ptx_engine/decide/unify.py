@@ -9,22 +9,33 @@ from __future__ import annotations
 import numpy as np
 
 from ptx_engine.decide.levels import Plan, Step, plan
-from ptx_engine.decide.witness import close_constants
+from ptx_engine.decide.witness import close_constants, folded_constants
 from ptx_engine.terms.arena import Arena
 from ptx_engine.terms.constants import ulp_of
 from ptx_engine.terms.ops import TABLE, Op
 
+#: the assumption under which this is done
+CONSTANTS_WITHIN_1_ULP = "constants-within-1-ulp"
 
-def unified(arena: Arena, reference: np.ndarray, candidate: np.ndarray) -> tuple[np.ndarray, list[str]]:
-    """The candidate's ids with constants within 1 ulp (f32) of a constant of the reference replaced by it, and ledger lines."""
-    order = plan(arena, candidate)
-    mine, theirs = plan(arena, reference).constant_ids().tolist(), order.constant_ids().tolist()
-    pairs = [(a, b) for a, b, _ in close_constants(arena, mine, theirs) if _within_ulp(arena, a, b)]
-    if not pairs:
-        return candidate, []
-    replaced = _Rebuild(arena, order, {b: a for a, b in pairs}).ids_of(candidate)
-    lines = [f"constants-within-1-ulp: {_text(arena, b)} in the candidate is {_text(arena, a)} in the reference" for a, b in pairs]
-    return replaced, lines
+
+def unified(arena: Arena, reference: np.ndarray, candidate: np.ndarray) -> tuple[np.ndarray, np.ndarray, list[str]]:
+    """Both sides' ids with the candidate's constants within 1 ulp (f32) of a constant of the reference replaced by it, and a
+    constant of either side within 1 ulp of a product of two of the other by that product; and ledger lines."""
+    orders = plan(arena, reference), plan(arena, candidate)
+    mine, theirs = (order.constant_ids().tolist() for order in orders)
+    close = _pairs(arena, close_constants(arena, mine, theirs)) + _pairs(arena, folded_constants(arena, mine, theirs))
+    folded = _pairs(arena, folded_constants(arena, theirs, mine))
+    lines = [f"{CONSTANTS_WITHIN_1_ULP}: {_text(arena, b)} in the candidate is {_text(arena, a)} in the reference" for a, b in close]
+    lines += [f"{CONSTANTS_WITHIN_1_ULP}: {_text(arena, b)} in the reference is {_text(arena, a)} in the candidate" for a, b in folded]
+    if close:
+        candidate = _Rebuild(arena, orders[1], {b: a for a, b in close}).ids_of(candidate)
+    if folded:
+        reference = _Rebuild(arena, orders[0], {b: a for a, b in folded}).ids_of(reference)
+    return reference, candidate, lines
+
+
+def _pairs(arena: Arena, found: list[tuple[int, int, float]]) -> list[tuple[int, int]]:
+    return [(a, b) for a, b, _ in found if _within_ulp(arena, a, b)]
 
 
 def _within_ulp(arena: Arena, a: int, b: int) -> bool:

@@ -19,11 +19,14 @@ from gmpy2 import mpq
 from ptx_engine.decide.levels import Plan
 from ptx_engine.decide.oracle import STYLES, InputValues, Reals, integer_range, random_inputs
 from ptx_engine.decide.precise import Cone, Value, is_nan
-from ptx_engine.terms.arena import NAN, NEG_INF, POS_INF, UNDEF, Arena
+from ptx_engine.terms.arena import NAN, NEG_INF, ONE, POS_INF, UNDEF, Arena
+from ptx_engine.terms.constants import multiply
 from ptx_engine.terms.ops import Op
 
 #: relative difference below which two constants are taken for two roundings of one
 NEAR = 1e-6
+#: constants of a side whose products are compared with folded ones
+_FOLDED = 16
 #: relative difference of a witness, at 128 bits and more
 LEAST_DIFFERENCE = 1e-15
 #: relative difference that f32 hardly resolves (2 units in the last place of 24 bits), and how often it is looked for
@@ -259,12 +262,13 @@ def _ones(pair: Pair, current: np.ndarray, least: float) -> np.ndarray:
 def near_miss(pair: Pair, found: Confirmed) -> NearMiss | None:
     """Whether the sides agree once constants that differ only by rounding are unified: checked at the witness and at
     random points. ``None`` if they do not."""
-    arena = pair.arena
-    pairs = close_constants(arena, *pair.constants)
+    pairs = close_constants(pair.arena, *pair.constants)
+    folded = [folded_constants(pair.arena, *sides) for sides in (pair.constants, pair.constants[::-1])]
+    unified = {theirs: mine for mine, theirs, _ in (*pairs, *folded[0], *folded[1])}
+    pairs += [*folded[0], *((constant, product, distance) for product, constant, distance in folded[1])]
     if not pairs:
         return None
-    unified = {theirs_id: mine_id for mine_id, theirs_id, _ in pairs}
-    drawn = random_inputs(arena, 3)(pair.inputs)
+    drawn = random_inputs(pair.arena, 3)(pair.inputs)
     points = [found.inputs, *(_exact(pair, drawn[:, column]) for column in range(drawn.shape[1]))]
     distances = [pair.compare(point, unified)[0] for point in points]
     if distances[0] != 0.0 or any(distance for distance in distances):
@@ -303,6 +307,25 @@ def close_constants(arena: Arena, reference: Sequence[int], candidate: Sequence[
         distance = float(abs(arena.consts[best].value(128) - value) / abs(value))
         if 0 < distance < NEAR:
             pairs.append((best, ident, distance))
+    return pairs
+
+
+def folded_constants(arena: Arena, apart: Sequence[int], folded: Sequence[int]) -> list[tuple[int, int, float]]:
+    """Constants of the second side that are, but for rounding, the product of two of the first, which multiplies by one after
+    the other (scale * log2 e, folded at compile time): (the exact product, the constant, relative difference)."""
+    finite = [i for i in apart if arena.consts[i].special is None and arena.consts[i].coef != 0 and i != ONE][:_FOLDED]
+    products = {multiply(arena.consts[a], arena.consts[b]) for i, a in enumerate(finite) for b in finite[i:]}
+    known = [(product.value(128), product) for product in sorted(products, key=str)]
+    pairs = []
+    for ident in folded:
+        const = arena.consts[ident]
+        if const.special is not None or const.coef == 0 or ident in apart or not known:
+            continue
+        value = const.value(128)
+        nearest, product = min(known, key=lambda row: abs(row[0] - value))
+        distance = float(abs(nearest - value) / abs(value))
+        if 0 < distance < NEAR and all(abs(arena.consts[i].value(128) - value) > NEAR * abs(value) for i in finite):
+            pairs.append((arena.const(product), ident, distance))
     return pairs
 
 

@@ -41,8 +41,8 @@ def _value(terms: Terms, ident: int, point: Point) -> mpfr | None:
         return None
 
 
-def _refused(terms: Terms, ident: int, points: list[Point]) -> list[mpfr | None | str]:
-    values: list[mpfr | None | str] = []
+def _refused(terms: Terms, ident: int, points: list[Point]) -> list[mpfr | str | None]:
+    values: list[mpfr | str | None] = []
     for point in points:
         try:
             values.append(_value(terms, ident, point))

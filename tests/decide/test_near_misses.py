@@ -1,0 +1,102 @@
+"""Near misses are unknown, and the reason says what is missing: a rounding of a constant, or the sign of an argument."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from ptx_engine.decide import CONSTANTS_WITHIN_1_ULP, decide
+from ptx_engine.terms import Expr, Vector, symbols
+from ptx_engine.terms.expr import exp, exp2, log, maximum, sqrt, total
+from ptx_engine.verdict import Status
+
+UNIFIED = frozenset({CONSTANTS_WITHIN_1_ULP})
+LOG2E_F32 = 1.4426950216293335
+
+
+def f32(like: Expr, value: float) -> Expr:
+    """The constant that the f32 nearest to a value is read as."""
+    (bits,) = struct.unpack("<I", struct.pack("<f", np.float32(value)))
+    return Expr(like.arena, like.arena.float_bits(bits, "f32"))
+
+
+def softmax_of(scores: Vector, power: Callable[[Vector], Vector]) -> Vector:
+    e = power(scores - maximum(scores))
+    return e / total(e)
+
+
+# --- signs --------------------------------------------------------------------------------------
+
+Case = Callable[[Expr, Expr], "tuple[Expr, Expr]"]
+POSITIVE: list[tuple[str, Case, str]] = [
+    ("logarithm of a product", lambda x, y: (log(x * y), log(x) + log(y)), "equal where x is positive"),
+    ("root of a product", lambda x, y: (sqrt(x * y), sqrt(x) * sqrt(y)), "equal where x is positive"),
+    ("logarithm of a square", lambda x, y: (log(x * x) + y, y + 2 * log(x)), "equal where x is positive"),
+    ("root of a quotient", lambda x, y: (sqrt(x / y), sqrt(x) / sqrt(y)), "equal where x is positive"),
+    ("square of a root", lambda x, y: (x + y, sqrt(x) * sqrt(x) + y), "square roots of non-negative values, which the reference does not"),
+    ("exponential of a logarithm", lambda x, y: (x * y, y * exp(log(x))), "logarithms of positive values, which the reference does not"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("case", "said"), [row[1:] for row in POSITIVE], ids=[row[0] for row in POSITIVE])
+def test_what_holds_for_positive_arguments_only(case: Case, said: str) -> None:
+    x, y = symbols("x y")  # type: ignore[misc]
+    verdict = decide(*case(x, y))
+    assert verdict.status is Status.UNKNOWN and said in verdict.reason
+
+
+def test_signs_are_not_blamed_where_they_do_not_help() -> None:
+    x, y = symbols("x y")  # type: ignore[misc]
+    verdict = decide(log(x * y), log(x) + log(y) * y)
+    assert verdict.status is not Status.PROVED and "positive" not in verdict.reason.replace("logarithms of positive", "")
+
+
+# --- constants ----------------------------------------------------------------------------------
+
+
+def test_scale_folded_with_log2e_exactly_is_the_unfolded_product() -> None:
+    """1/8 and log2 e are recognised in their product too: 0.125 * log2 e rounds to the f32 that stands for it."""
+    (x,) = (symbols("x:4"),)
+    assert isinstance(x, Vector)
+    folded = f32(x[0], 0.125 * LOG2E_F32)
+    reference = softmax_of(x * 0.125, exp)
+    assert decide(reference, softmax_of(x * folded, exp2)).status is Status.PROVED
+    assert decide(reference, softmax_of(x * f32(x[0], LOG2E_F32) * 0.125, exp2)).status is Status.PROVED
+    assert decide(reference, softmax_of(x * f32(x[0], 0.25 * LOG2E_F32), exp2)).status is Status.REFUTED
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+def test_scale_folded_with_a_rounding_is_a_near_miss(swapped: bool) -> None:
+    """1/sqrt(80) * log2 e as one f32 literal is no recognised constant: equal but for the rounding of the product."""
+    x = symbols("x:4")
+    assert isinstance(x, Vector)
+    scale = float(np.float32(80**-0.5))
+    apart, folded = softmax_of(x * scale, exp), softmax_of(x * f32(x[0], scale * LOG2E_F32), exp2)
+    sides = (folded, apart) if swapped else (apart, folded)
+    verdict = decide(*sides)
+    assert verdict.status is Status.UNKNOWN and "equal except for constants that differ by" in verdict.reason
+    assert "0.161298" in verdict.reason and CONSTANTS_WITHIN_1_ULP in verdict.reason
+    verdict = decide(*sides, assumptions=UNIFIED)
+    assert verdict.status is Status.PROVED
+    (line,) = [line for line in verdict.assumptions if line.startswith(CONSTANTS_WITHIN_1_ULP)]
+    assert line.count("0.16129820") == 2, "both values are reported"
+
+
+def test_a_folded_constant_that_is_further_away_stays_refuted() -> None:
+    x = symbols("x:4")
+    assert isinstance(x, Vector)
+    scale = float(np.float32(80**-0.5))
+    wrong = softmax_of(x * f32(x[0], scale * LOG2E_F32 * 1.0001), exp2)
+    for assumed in (frozenset(), UNIFIED):
+        assert decide(softmax_of(x * scale, exp), wrong, assumptions=assumed).status is Status.REFUTED
+
+
+def test_a_near_constant_beside_a_real_difference_is_refuted() -> None:
+    x, y = symbols("x y")  # type: ignore[misc]
+    low, high = f32(x, 0.1), f32(x, float(np.nextafter(np.float32(0.1), np.float32(1))))
+    assert decide(x * low + y, x * high + y).status is Status.UNKNOWN
+    assert decide(x * low + y, x * high - y).status is Status.REFUTED
+    assert decide(x * low + y, x * high - y, assumptions=UNIFIED).status is Status.REFUTED
