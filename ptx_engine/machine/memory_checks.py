@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     from ptx_engine.machine.mbarriers import Mbarriers
 
 
+#: stands for every address that an int64 does not hold: negative numbers as addresses lie behind everything
+_FAR = (1 << 63) - 1
+
+
 class MemoryChecks:
     """The state of all memory of a launch. ``begin_batch`` gives the CTAs of a batch fresh shared and local memory."""
 
@@ -92,7 +96,7 @@ class MemoryChecks:
     ) -> None:
         if how.wanted and instruction not in self.polled:
             self.log.schedule_dependent(f"ld.{how.sem} returns a value that depends on the schedule", instruction)
-        column = np.full(g.n, address, np.int64) if isinstance(address, int) else address.astype(np.int64)
+        column = np.full(g.n, min(address, _FAR), np.int64) if isinstance(address, int) else address.astype(np.int64)
         kind = AtomicKind.STORE if write else AtomicKind.LOAD
         observation = Observation.DECIDES if how.decides else Observation.IGNORED
         self.order.atomic(space, instruction, g.threads, column, nbytes, Scope(how.scope), MemoryOrder(how.sem), kind, observation)
@@ -112,7 +116,7 @@ class MemoryChecks:
         if isinstance(address, int):
             if 0 <= address <= size - nbytes and address % nbytes == 0:
                 return None
-            columns = np.full(g.n, address, np.int64)
+            columns = np.full(g.n, min(address, _FAR), np.int64)
         else:
             union = int(np.bitwise_or.reduce(address))  # at least the greatest address, with every bit that one has
             if not union & (nbytes - 1) and (0 <= union <= size - nbytes or int(address.max()) <= size - nbytes):
@@ -198,11 +202,11 @@ class MemoryChecks:
         if isinstance(address, int):
             if address <= last and address % nbytes == 0:
                 return None
-            columns = np.full(g.n, address, np.int64)
+            columns = np.full(g.n, min(address, _FAR), np.int64)
         else:
             if int(address.max()) <= last and not (nbytes > 1 and int(np.bitwise_or.reduce(address)) & (nbytes - 1)):
                 return None
-            columns = address.astype(np.int64)
+            columns = np.minimum(address, np.uint64(_FAR)).astype(np.int64)
         outside = columns > last
         if outside.any():
             self._report_outside(g, np.flatnonzero(outside), columns, nbytes, instruction, role)

@@ -172,23 +172,38 @@ class Clocks:
     def ordered(self, rows: Rows, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         """Whether access a happens before access b, for pairs of rows in executed order."""
         out = np.zeros(len(a), bool)
-        thread_b, seq_b = rows.cells.thread[b], rows.seq[b]
-        order = np.lexsort((seq_b, thread_b))
-        cuts = np.flatnonzero((np.diff(thread_b[order]) != 0) | (np.diff(seq_b[order]) != 0)) + 1
-        for part in np.split(order, cuts):
-            clock = self._at(int(thread_b[part[0]]), int(seq_b[part[0]]))
-            for cta in np.unique(rows.cta[a[part]]).tolist():
-                row = clock.get(cta)
-                if row is None:
-                    continue
-                some = part[rows.cta[a[part]] == cta]
-                first = a[some]
-                tid = rows.cells.thread[first] - cta * self._n
-                copy = (rows.kind[first] & ASYNC) != 0
-                out[some] = (row[tid] > rows.released[first]) | (copy & (row[self._n + tid] > rows.seq[first]))
-                if bool((rows.kind[first] & OBJECT).any()):
-                    out[some] |= self._executed(rows, first, b[some], row)
+        number, clocks = self._clocks_of(rows.cells.thread[b], rows.seq[b])
+        cta = rows.cta[a]
+        order = np.lexsort((cta, number))  # pairs that ask the same row of the same clock together: threads of a group share clocks
+        cuts = np.flatnonzero((np.diff(number[order]) != 0) | (np.diff(cta[order]) != 0)) + 1
+        for some in np.split(order, cuts) if len(order) else []:
+            row = clocks[int(number[some[0]])].get(int(cta[some[0]]))
+            if row is None:
+                continue
+            first = a[some]
+            tid = rows.cells.thread[first] - int(cta[some[0]]) * self._n
+            copy = (rows.kind[first] & ASYNC) != 0
+            out[some] = (row[tid] > rows.released[first]) | (copy & (row[self._n + tid] > rows.seq[first]))
+            if bool((rows.kind[first] & OBJECT).any()):
+                out[some] |= self._executed(rows, first, b[some], row)
         return out
+
+    def _clocks_of(self, threads: np.ndarray, seqs: np.ndarray) -> tuple[np.ndarray, list[Clock]]:
+        """The clock that each thread had at a time: a number for each, into a list without repetition."""
+        order = np.lexsort((seqs, threads))
+        starts = np.flatnonzero(np.diff(threads[order], prepend=-1) | np.diff(seqs[order], prepend=-1))
+        numbers: dict[int, int] = {}
+        clocks: list[Clock] = []
+        found = np.empty(len(starts), np.int64)
+        for i, (thread, seq) in enumerate(zip(threads[order][starts].tolist(), seqs[order][starts].tolist())):
+            clock = self._at(thread, seq)
+            number = numbers.setdefault(id(clock), len(clocks))
+            if number == len(clocks):
+                clocks.append(clock)
+            found[i] = number
+        out = np.empty(len(threads), np.int64)
+        out[order] = np.repeat(found, np.diff(starts, append=len(threads)))
+        return out, clocks
 
     def _executed(self, rows: Rows, a: np.ndarray, b: np.ndarray, row: np.ndarray) -> np.ndarray:
         """Operations on an mbarrier that have been executed before it is invalidated: they are over then, whoever sees the memory."""
@@ -200,7 +215,7 @@ class Clocks:
         """The clock a thread had when it executed ``seq``."""
         seqs, clocks = self._history.get(thread, ([], []))
         at = bisect_left(seqs, seq)
-        return clocks[at - 1] if at else {}
+        return clocks[at - 1] if at else NOTHING
 
     def _set(self, thread: int, seq: int, clock: Clock) -> None:
         self._now[thread] = clock

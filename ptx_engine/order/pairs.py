@@ -1,5 +1,7 @@
 """Enumerates conflicting pairs of accesses at suspicious granules and keeps those that nothing orders.
 
+Where every access of a granule is ordered with the nearest plain writes before and after it, so that these are a chain, it is ordered with
+all of them: order is transitive. Only where a link is missing are pairs enumerated.
 For every cell the nearest ``WINDOW`` plain writes before and after it in executed order are looked at. That finds all pairs up to
 WINDOW writes per granule; beyond it still some pair wherever one exists, since order is transitive along the chain of writes.
 """
@@ -60,14 +62,36 @@ Oracle = Callable[[Rows, np.ndarray, np.ndarray], np.ndarray]
 def unordered_pairs(rows: Rows, among: np.ndarray, oracle: Oracle | None) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """(earlier, later) row numbers of conflicting accesses that no edge orders, each pair of accesses once per common granule.
     ``among``: the rows to look at, sorted."""
-    for earlier, later in _in_chunks(_conflicting(rows, among)):
-        keep = ~_ordered_by_barriers(rows, earlier, later)
-        earlier, later = earlier[keep], later[keep]
-        if oracle is not None and len(earlier):
-            keep = ~oracle(rows, earlier, later)
-            earlier, later = earlier[keep], later[keep]
+    for pairs in _in_chunks(_conflicting(rows, _where_links_miss(rows, among, oracle))):
+        earlier, later = _unordered(rows, *pairs, oracle)
         if len(earlier):
             yield earlier, later
+
+
+def _unordered(rows: Rows, earlier: np.ndarray, later: np.ndarray, oracle: Oracle | None) -> tuple[np.ndarray, np.ndarray]:
+    keep = ~_ordered_by_barriers(rows, earlier, later)
+    earlier, later = earlier[keep], later[keep]
+    if oracle is not None and len(earlier):
+        keep = ~oracle(rows, earlier, later)
+        earlier, later = earlier[keep], later[keep]
+    return earlier, later
+
+
+def _where_links_miss(rows: Rows, among: np.ndarray, oracle: Oracle | None) -> np.ndarray:
+    """The rows of granules with a pair of neighbours that is unordered, or with atomics, which are no chain."""
+    cells = rows.cells
+    order = among[np.argsort(cells.granule[among], kind="stable")]
+    kind, granule = rows.kind[order], cells.granule[order]
+    write, atomic = (kind & WRITE) != 0, (kind & ATOMIC) != 0
+    wanted = [granule[atomic & write]]
+    for i, j in _near(granule, write & ~atomic, np.ones(len(order), bool), 1):
+        a, b = order[i], order[j]
+        apart = (cells.thread[a] != cells.thread[b]) | ((rows.kind[a] & ASYNC) != 0)
+        for start in range(0, len(a), CHUNK):
+            part = slice(start, start + CHUNK)
+            found, _ = _unordered(rows, a[part][apart[part]], b[part][apart[part]], oracle)
+            wanted.append(cells.granule[found])
+    return among[np.isin(cells.granule[among], np.unique(np.concatenate(wanted)))]
 
 
 def _in_chunks(pairs: Iterator[tuple[np.ndarray, np.ndarray]]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
