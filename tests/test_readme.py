@@ -32,7 +32,7 @@ CODES = {
     "volta-pass check configs/examples/reduce_no_barrier.toml": 1,
     "volta-pass race configs/examples/reduce_no_barrier.ptx --spec configs/examples/reduce_alone.toml": 1,
 }
-SLOW = ["volta-pass bench triton", "volta-pass bench order"]
+SLOW = ["volta-pass bench triton", "volta-pass bench order", "volta-pass bench decide"]
 #: commands that need what another one has made, and the folder in which they meet
 AFTER = {command: earlier for earlier, command in itertools.pairwise(COMMANDS) if " baseline check " in command}
 MADE = "build/baseline"

@@ -89,7 +89,7 @@ def _moved(result: ClassResult, positions: np.ndarray) -> ClassResult:
 
 
 #: term operations of normal forms over cuts: with the large sums as variables these are few, or the proof fails
-_SHORT_TERMS = 2_000_000
+_SHORT_TERMS = 500_000
 #: how often obligations that fail are taken away and the others proved again
 _ROUNDS = 4
 

@@ -106,8 +106,11 @@ def _add_demo(commands: Any) -> None:
 
 def _add_bench(commands: Any) -> None:
     parser = _add(commands, "bench", "Measure, and compare with the targets.")
-    what = "triton: validation time over Triton's compile time; exec: thread-instructions per second; order: what order checking adds"
-    parser.add_argument("name", choices=("triton", "exec", "order"), metavar="NAME", help=what)
+    what = (
+        "triton: validation time over Triton's compile time; exec: thread-instructions per second; order: what order checking adds; "
+        "decide: proofs of attention, products and normalisations"
+    )
+    parser.add_argument("name", choices=("triton", "exec", "order", "decide"), metavar="NAME", help=what)
 
 
 def _add_baseline(commands: Any) -> None:

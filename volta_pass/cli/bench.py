@@ -35,12 +35,12 @@ LIMIT_S = 30.0
 
 @dataclass(frozen=True)
 class Row:
-    """One figure; ``met`` says whether it reaches the target: rates at least, times and sizes at most."""
+    """One figure; ``met`` says whether it reaches the target, if it has one: rates at least, times and sizes at most."""
 
     name: str
     figure: float
     unit: str
-    target: float
+    target: float | None
     met: bool
 
 
@@ -82,6 +82,13 @@ def order_rows() -> list[Row]:
         return [_row(*figure) for figure in measure()]
 
 
+def decide_rows() -> list[Row]:
+    """Seconds and memory of the decider, Z3 beside it, and its growth; rows without a target are shown only."""
+    from volta_pass.cli.bench_decide import measure
+
+    return [Row(name, round(figure, 4), unit, most, most is None or figure <= most) for name, figure, unit, most in measure()]
+
+
 def _triton_rows() -> list[Row]:
     _measure("add")  # imports and first-use costs of both sides are nobody's
     rows: list[Row] = []
@@ -108,7 +115,7 @@ def _row(name: str, figure: float, unit: str, target: float) -> Row:
 
 
 #: name -> measurement
-BENCHES: dict[str, Callable[[], list[Row]]] = {"triton": triton_rows, "exec": exec_rows, "order": order_rows}
+BENCHES: dict[str, Callable[[], list[Row]]] = {"triton": triton_rows, "exec": exec_rows, "order": order_rows, "decide": decide_rows}
 
 
 @contextmanager
@@ -133,7 +140,11 @@ def _print(rows: list[Row], *, color: bool) -> None:
     for name in ("figure", "unit", "target", "met"):
         table.add_column(name, justify="right" if name in ("figure", "target") else "left")
     for row in rows:
-        style = "green" if row.met else "red"
-        table.add_row(row.name, f"{row.figure:.3g}" if row.unit != "MiB" else f"{row.figure:.0f}", row.unit, f"{row.target:g}",
-                      f"[{style}]{'yes' if row.met else 'no'}[/{style}]")  # fmt: skip
+        figure = f"{row.figure:.3g}" if row.unit != "MiB" else f"{row.figure:.0f}"
+        target, met = ("", "") if row.target is None else (f"{row.target:g}", _met(row))
+        table.add_row(row.name, figure, row.unit, target, met)
     Console(file=sys.stdout, no_color=not color, highlight=False).print(table)
+
+
+def _met(row: Row) -> str:
+    return "[green]yes[/green]" if row.met else "[red]no[/red]"

@@ -15,7 +15,10 @@ from volta_pass.cli.bench_decide_emit import Problem, chain, fragments, problem,
 
 @dataclass(frozen=True)
 class Shape:
-    """Queries, keys and head dimension of one tile; ``block`` keys are taken at a time. A causal tile's queries are the last ones."""
+    """Queries, keys and head dimension of one tile; ``block`` keys are taken at a time.
+
+    A causal tile's queries are the last ones; each of them sees a key of every block (a block without one has no maximum).
+    """
 
     rows: int
     keys: int

@@ -70,7 +70,7 @@ def fragments(arena: Arena, rows: np.ndarray, cols: np.ndarray, acc: "np.ndarray
 def product(arena: Arena, rows: np.ndarray, cols: np.ndarray) -> np.ndarray:
     """The same product as one operation of a tile program."""
     acc = np.full((1, len(rows), len(cols)), ZERO, np.int32)
-    return arena.dot(np.ascontiguousarray(rows)[None], np.ascontiguousarray(cols)[None], acc)[0]
+    return np.asarray(arena.dot(np.ascontiguousarray(rows)[None], np.ascontiguousarray(cols)[None], acc)[0])
 
 
 def tree(join: Callable[..., "np.ndarray | int"], columns: np.ndarray) -> np.ndarray:
