@@ -220,7 +220,7 @@ def _uses(arena: Arena, outputs: np.ndarray) -> np.ndarray:
         span = slice(start, start + _CHUNK)
         for slot, column in enumerate(columns):
             _count(uses, column[span][ID_SLOT[slot][op[span]]], 1)
-    np.add.at(uses, outputs, 1)
+    _count(uses, outputs, 1)
     if arena.naries:
         _count(uses, np.concatenate([nary.operands.ravel() for nary in arena.naries]), 1)
     if arena.dots:

@@ -35,6 +35,8 @@ def equal_quadratics(arena: TermView, template: Template, meter: Meter) -> dict[
 
     Nodes that equal no other are left out. Raises ``BudgetSpent`` with the meter.
     """
+    if not _multiplies(template):
+        return {}
     degrees = _Degrees(arena, template)
     outer = degrees.outer()
     if not 2 <= len(outer) <= _MANY or len(degrees.sums) < _FEW_SUMS or 2 not in {degrees.of[n] for n in outer}:
@@ -47,6 +49,16 @@ def equal_quadratics(arena: TermView, template: Template, meter: Meter) -> dict[
         classes.setdefault(frozenset(basis.quadratic(node).items()), []).append(node)
     shared = [nodes for nodes in classes.values() if len(nodes) > 1]
     return {node: number for number, nodes in enumerate(shared) for node in nodes}
+
+
+def _multiplies(template: Template) -> bool:
+    """Whether anything is multiplied by what is no constant: where nothing is, there is no need to look closer."""
+    ops = template.ops
+    for op, args in zip(ops, template.args):
+        if op in (Op.MUL, Op.FMA, Op.DOT):
+            if any(ops[x] != Op.CONST and ops[y] != Op.CONST for x, y in _products(op, args)[1]):
+                return True
+    return False
 
 
 class _Degrees:

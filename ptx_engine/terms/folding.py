@@ -33,26 +33,32 @@ class Folding(Storage):
         else:
             folded = scalar(*operands) if constant else None
             return folded if folded is not None else self.emit_scalar(op, *operands, *(0,) * (3 - len(operands)))  # type: ignore[arg-type]
-        if not any(has_const(x) for x in operands):
-            return self.emit(op, *operands)
-        return self._fold_columns(op, scalar, operands)
+        if any(x.__class__ is not int and has_const(x) for x in operands):
+            return self._fold_columns(op, scalar, operands)
+        if any(x.__class__ is int and 0 <= x < CONST_CAP for x in operands):
+            outcome = scalar(*operands)
+            if outcome is not None:
+                shape = np.broadcast_shapes(*(np.shape(x) for x in operands))
+                same = isinstance(outcome, np.ndarray) and outcome.shape == shape
+                return outcome if same else np.full(shape, outcome, np.int32)
+        return self.emit(op, *operands)
 
     def _fold_columns(self, op: Op, scalar: Fold, operands: tuple[Ids, ...]) -> Ids:
-        """The slow path: lanes are grouped by which constants they hold; each group folds or emits at once.
+        """The slow path: lanes with constants are grouped by which ones they hold; each group folds or emits at once.
 
         A constant lane is described by its id, any other by -1; groups are few, since constants are few.
         """
         shape = np.broadcast_shapes(*(np.shape(x) for x in operands))
         flat = [np.broadcast_to(np.asarray(x, np.int32), shape).ravel() for x in operands]
-        key = np.zeros(flat[0].size, np.int64)
-        for column in flat:
-            key = key * (CONST_CAP + 1) + np.where((column >= 0) & (column < CONST_CAP), column + 1, 0)
+        constant = [column.view(np.uint32) < CONST_CAP for column in flat]
+        lanes = np.flatnonzero(np.logical_or.reduce(constant))
+        key = np.zeros(len(lanes), np.int64)
+        for column, fixed in zip(flat, constant):
+            key = key * (CONST_CAP + 1) + np.where(fixed[lanes], column[lanes] + 1, 0)
         result = np.empty(flat[0].size, np.int32)
         plain = np.ones(flat[0].size, bool)
         for value in np.unique(key):
-            if value == 0:
-                continue
-            chosen = np.flatnonzero(key == value)
+            chosen = lanes[key == value]
             first = [int(column[chosen[0]]) for column in flat]
             is_const = [0 <= x < CONST_CAP for x in first]
             if all(is_const):

@@ -87,20 +87,53 @@ def generic_of_module(module: Any) -> str:
 def generic_of_text(custom_text: str) -> str:
     """Generic text of TTIR in custom form (``kernel.asm["ttir"]``). Raises ParseError if Triton does not parse it."""
     _switch()
-    from triton._C.libtriton import ir, nvidia
+    from triton._C.libtriton import ir
 
-    context = ir.context()
-    ir.load_dialects(context)
-    nvidia.load_dialects(context)
     with tempfile.NamedTemporaryFile("w", suffix=".ttir", encoding="utf-8") as file:
         file.write(custom_text)
         file.flush()
+        context = _contexts.take()
         try:
             module = ir.parse_mlir_module(file.name, context)
         except RuntimeError as error:
             raise ParseError(f"Triton does not parse this TTIR: {error}") from None
     module.context = context
-    return generic_of_module(module)
+    text = generic_of_module(module)
+    _contexts.put(context)
+    return text
+
+
+class _Contexts:
+    """Triton contexts with their dialects, which take longer to make than a kernel to parse. One is used by one thread at a time, and
+    for so many modules only, since what it has seen it keeps."""
+
+    def __init__(self) -> None:
+        self._free: list[Any] = []
+        self._left = 0
+
+    def take(self) -> Any:
+        """A context that nobody else uses."""
+        with _lock:
+            if self._free and self._left > 0:
+                self._left -= 1
+                return self._free.pop()
+            self._free.clear()
+            self._left = _MODULES_PER_CONTEXT
+        from triton._C.libtriton import ir, nvidia
+
+        context = ir.context()
+        ir.load_dialects(context)
+        nvidia.load_dialects(context)
+        return context
+
+    def put(self, context: Any) -> None:
+        """Give a context back; after an error it is given up instead."""
+        with _lock:
+            self._free[:] = [context]
+
+
+_MODULES_PER_CONTEXT = 64
+_contexts = _Contexts()
 
 
 def is_generic(text: str) -> bool:

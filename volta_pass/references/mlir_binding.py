@@ -8,9 +8,12 @@ binding does not know are allowed, so the text must be in generic form.
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import linecache
 import re
+import sys
 import threading
+import types
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -40,14 +43,24 @@ def mlir_ir() -> Any:
     """The first MLIR binding that imports. Raises UnsupportedError naming what to install if there is none."""
     for name in BINDINGS:
         try:
-            return importlib.import_module(name)
+            binding = importlib.import_module(name)
         except ImportError:
             continue
+        _without_dialects(name.removesuffix(".ir"))
+        return binding
     raise UnsupportedError(
         "no MLIR Python binding is installed",
         feature="MLIR binding",
         hint="pip install iree-base-compiler (or jaxlib); looked for " + ", ".join(BINDINGS),
     )
+
+
+def _without_dialects(package: str) -> None:
+    """Say once that the binding has no Python classes for Triton's dialects: it would search the path for them at every operation."""
+    for dialect in ("tt", "ttg"):
+        name = f"{package}.dialects.{dialect}"
+        if name not in sys.modules and importlib.util.find_spec(name) is None:
+            sys.modules[name] = types.ModuleType(name, "No operation classes: this module stands for those that do not exist.")
 
 
 @lru_cache(maxsize=1)
