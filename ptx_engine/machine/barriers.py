@@ -6,11 +6,12 @@ Source: PTX ISA 9.1, "Parallel Synchronization and Communication Instructions: b
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from ptx_engine.isa.group import Group
+from ptx_engine.isa.group import WARP, Group
 from ptx_engine.machine.predication import concrete_predicate
 from ptx_engine.machine.program import BarrierOp
 
@@ -28,7 +29,7 @@ class Waiting:
 
 @dataclass
 class Completed:
-    """A barrier that completed: all participating threads, those that only arrived, and the groups that go on."""
+    """A barrier that completed: all participating threads, those that only arrived, the groups that go on, and all that came."""
 
     pc: int
     number: int
@@ -36,6 +37,7 @@ class Completed:
     synced: np.ndarray
     arrived: np.ndarray
     resumed: list[Waiting]
+    taken: list[Waiting]
 
 
 class Barriers:
@@ -123,8 +125,23 @@ class Barriers:
         return Completed(
             taken[0].pc, number, taken[0].count,
             np.sort(np.concatenate(synced)) if synced else empty, np.sort(np.concatenate(arrived)) if arrived else empty,
-            [w for w in taken if w.op.kind != "arrive"],
+            [w for w in taken if w.op.kind != "arrive"], taken,
         )  # fmt: skip
+
+
+def divided(came: Sequence[Waiting], block_threads: int) -> Iterator[tuple[Waiting, np.ndarray]]:
+    """Of those that came to aligned barriers, the lanes (positions in their groups) whose warp has not come to the same instruction as a
+    whole. Asked for when no lane can come any more: one may come late, from a way of its own."""
+    if block_threads % WARP:
+        return
+    for pc in sorted({w.pc for w in came if w.op.aligned and not w.group.whole_warps}):
+        here = [w for w in came if w.pc == pc]
+        warps = [w.group.lane_and_warp()[1] for w in here]
+        numbers, counts = np.unique(np.concatenate(warps), return_counts=True)
+        for w, warp in zip(here, warps):
+            lanes = np.flatnonzero(np.isin(warp, numbers[counts < WARP]))
+            if len(lanes):
+                yield w, lanes
 
 
 def clash(a: Waiting, b: Waiting) -> str:

@@ -22,7 +22,7 @@ from ptx_engine.isa.values import UNINITIALISED_REGISTER, Sym, Value, join
 from ptx_engine.isa.warp import LanesMissing
 from ptx_engine.launch import BoundLaunch, Role
 from ptx_engine.machine.arms import Arms
-from ptx_engine.machine.barriers import Barriers, Completed, Waiting, reduce
+from ptx_engine.machine.barriers import Barriers, Completed, Waiting, divided, reduce
 from ptx_engine.machine.data_flow import DataFlow
 from ptx_engine.machine.deadlocks import Deadlocks, divided_warps, stuck_at_barriers, stuck_at_warp_syncs, stuck_in_loops
 from ptx_engine.machine.environment import MachineEnvironment, local_layout, shared_layout
@@ -372,8 +372,6 @@ class Machine:
             raise ParseError(f"barrier number {number}", hint="a CTA has barriers 0 to 15")
         if count is not None and (count % 32 or not 0 < count <= self.block_threads + 31):
             self.log.add("barrier misuse", f"thread count {count} is not a positive multiple of the warp size", g, np.arange(g.n), end.pc)
-        if op.aligned and not g.whole_warps and self.block_threads % 32 == 0:
-            self._report_divergent(g, end.pc)
         wrong = self.barriers.come(Waiting(g, op, end.pc, number, count))
         if wrong is not None:
             self.log.add("barrier misuse", wrong[0], g, wrong[1], end.pc)
@@ -381,13 +379,11 @@ class Machine:
             self.order.cta_arrive(end.pc, g.threads, number, count)
             self._push(replace_group(g), end.pc + 1)
 
-    def _report_divergent(self, g: Group, pc: int) -> None:
-        """An aligned barrier that only part of a warp executes, while other lanes of it are elsewhere and have not exited."""
-        tid = g.threads % self.block_threads
-        warp = g.threads // self.block_threads * 1024 + tid // 32
-        numbers, counts = np.unique(warp, return_counts=True)
-        short = np.isin(warp, numbers[counts < 32])
-        self.log.add("barrier misuse", "an aligned barrier is executed by part of a warp", g, np.flatnonzero(short), pc)
+    def _report_divided(self, came: Sequence[Waiting]) -> None:
+        """Aligned barriers that only part of a warp has come to, where nobody else can come any more."""
+        self.log.turn = ()
+        for waiting, lanes in divided(came, self.block_threads):
+            self.log.add("barrier misuse", "an aligned barrier is executed by part of a warp", waiting.group, lanes, waiting.pc)
 
     def _uniform(self, value: Value, what: str) -> int:
         from ptx_engine.isa.shuffle import uniform
@@ -409,6 +405,7 @@ class Machine:
         done = self.barriers.complete()
         for completed in done:
             self._tell_order(completed)
+            self._report_divided(completed.taken)
             for waiting in completed.resumed:
                 reduce(waiting, completed, len(self.barriers.live), self.block_threads)
                 self._push(waiting.group, waiting.pc + 1)
@@ -437,6 +434,7 @@ class Machine:
             raise located(error, self.program.flat.instructions[parted.pc], self.origins[parted.pc])
         if any(not p.on_mbarrier for p in self.polling.waiting) and len(self.log.ctas) < self.bound.launch.cta_count:
             raise BudgetError("a loop waits for a store of a CTA that does not run together with it", hint="launch fewer CTAs")
+        self._report_divided(self.barriers.waiting)
         polls = stuck_in_loops(self.polling, self.env.mbarriers)
         stuck = [*stuck_at_barriers(self.barriers), *stuck_at_warp_syncs(self.warp_syncs), *polls]
         divided = divided_warps(self.warp_syncs, self.log, stuck)
