@@ -37,6 +37,8 @@ _FEW = 16
 _WORLD_OUTPUTS, _WORLD_TERMS = 1 << 18, 1 << 22
 #: outputs looked at in float64 where fingerprints agree
 _SAMPLE = 64
+#: outputs looked at in float64 where fingerprints alone are to prove
+_GLANCE = 4
 #: proved classes per tensor whose domains are compared
 _DOMAIN_CLASSES = 64
 #: representatives per tensor that a witness is searched for
@@ -209,7 +211,7 @@ class _Decision:
         rows = tensor.where(State.MATCHED)
         if not len(rows):
             return
-        sample = rows[np.unique(np.linspace(0, len(rows) - 1, _SAMPLE).astype(np.intp))]
+        sample = rows[np.unique(np.linspace(0, len(rows) - 1, _GLANCE).astype(np.intp))]
         differing, _ = self._screen(tensor, sample)
         if len(differing):
             self._witness(tensor, differing)

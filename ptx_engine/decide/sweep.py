@@ -16,6 +16,12 @@ from ptx_engine.decide.tiles import joined
 from ptx_engine.terms.arena import CONST_CAP, Arena, DotRecord
 from ptx_engine.terms.ops import TABLE, Op
 
+#: nodes, or operands, whose uses are counted together: what that takes stays in the cache
+_PIECE = 1 << 18
+_USERS = np.zeros((3, 256), bool)
+for _op, _slots in ID_SLOTS.items():
+    _USERS[:, _op] = _slots
+
 
 def raised(need: np.ndarray) -> np.ndarray:
     """The mask for the argument of an exponential; at the top level the argument is hashed at its own level."""
@@ -44,36 +50,35 @@ class Sweep:
             self._count_whole()
 
     def _count_whole(self) -> None:
-        """Counts over the whole arena at once; operand slots that hold plain ints are masked by operator."""
-        tail = slice(CONST_CAP, self.size)
-        op = self.op[tail]
-        present = np.flatnonzero(np.bincount(op, minlength=len(TABLE)))
-        for slot, column in enumerate((self.a, self.b, self.c)):
-            users = [Op(int(code)) for code in present if ID_SLOTS[Op(int(code))][slot]]
-            if not users:
-                continue
-            part = column[tail]
-            if len(users) < len(present):
-                table = np.zeros(256, bool)
-                table[users] = True
-                part = part[table[op]]
-            self._add_uses(part)
+        """Counts over the whole arena, piece by piece; operand slots that hold plain ints are masked by operator."""
+        for start in range(CONST_CAP, self.size, _PIECE):
+            piece = slice(start, min(start + _PIECE, self.size))
+            op = self.op[piece]
+            present = np.flatnonzero(np.bincount(op, minlength=len(TABLE)))
+            for slot, column in enumerate((self.a, self.b, self.c)):
+                users = [code for code in present.tolist() if ID_SLOTS[Op(code)][slot]]
+                if users:
+                    self._add_uses(column[piece] if len(users) == len(present) else column[piece][_USERS[slot][op]])
         operands = [part for r in self.arena.dots for part in (r.rows, r.cols, r.acc)] + [r.operands for r in self.arena.naries]
-        for batch in _batched([x for x in operands if _has_nodes(x)], 1 << 22):
+        for batch in _batched([x for x in operands if _has_nodes(x)], _PIECE):
             self._add_uses(batch)
         self.left = {Op.DOT: np.array([r.acc.size for r in self.arena.dots], np.int64)}
         lengths = np.array([len(r.operands) for r in self.arena.naries], np.int64)
         self.left.update(dict.fromkeys((Op.NSUM, Op.NMAX, Op.NMIN), lengths))
 
     def _add_uses(self, ids: np.ndarray) -> None:
-        found = ids[ids >= CONST_CAP]
-        if found.size:
-            low, high = int(found.min()), int(found.max()) + 1
-            if high - low > 8 * found.size:  # scattered: do not sweep the span
-                unique, counts = _counted(found)
-                self.uses[unique] += counts
-            else:
-                self.uses[low:high] += np.bincount(found - low, minlength=high - low).astype(np.int32)
+        if not ids.size:
+            return
+        low, high = int(ids.min()), int(ids.max()) + 1
+        if high <= CONST_CAP:
+            return
+        found = ids if low >= CONST_CAP else ids[ids >= CONST_CAP]
+        low = low if low >= CONST_CAP else int(found.min())
+        if high - low > 8 * found.size:  # scattered: do not sweep the span
+            unique, counts = _counted(found)
+            self.uses[unique] += counts
+        else:
+            self.uses[low:high] += np.bincount(found - np.int32(low), minlength=high - low).astype(np.int32)
 
     def _count_cone(self, outputs: np.ndarray) -> None:
         seen = np.zeros(self.size, bool)

@@ -59,11 +59,9 @@ def _groups(operands: np.ndarray) -> np.ndarray | None:
     if count < 2:
         return None
     flat = operands.reshape(count, -1)
-    weights = np.random.default_rng(_SEED).integers(-(2**62), 2**62, flat.shape[1], dtype=np.int64)
-    hashes = np.zeros(count, np.int64)
-    step = max(1, (1 << 20) // flat.shape[1])
-    for start in range(0, count, step):  # wrapping products on purpose
-        hashes[start : start + step] = (flat[start : start + step].astype(np.int64) * weights).sum(axis=1)
+    words = flat.view(np.int64) if flat.shape[1] % 2 == 0 and flat.flags.c_contiguous else flat.astype(np.int64)
+    weights = np.random.default_rng(_SEED).integers(-(2**62), 2**62, words.shape[1], dtype=np.int64) | 1
+    hashes = words @ weights  # wraps on purpose
     order = np.argsort(hashes, kind="stable")
     ordered = hashes[order]
     starts = np.flatnonzero(np.concatenate((np.ones(1, bool), ordered[1:] != ordered[:-1])))
