@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from ptx_engine.machine.certainty import Certainty
 from ptx_engine.machine.control_flow import EXIT, Graph, Loop
-from ptx_engine.machine.influence import Influence, is_wait
+from ptx_engine.machine.data_flow import ARITHMETIC
+from ptx_engine.machine.influence import SILENT, Influence, is_wait
 from ptx_engine.machine.recording import Uses
 from ptx_engine.syntax.ast import Instruction, Name
 
@@ -67,6 +68,16 @@ class Analysis:
     def certain(self, wait: int) -> bool:
         """Whether what has an effect after a wait for an mbarrier runs only after its success."""
         return self._certainty.certain(wait)
+
+    def quiet_after(self, branch: int) -> bool:
+        """Whether nothing but the end follows where the ways of a branch meet."""
+        block = next((b for b, end in self._ends.items() if end == branch), None)
+        if block not in self.graph.successors:
+            return False
+        join = self.graph.join(block)
+        return all(
+            self._instructions[pc].opcode in ARITHMETIC | SILENT for b in self.graph.reached([join]) for pc in range(b, self._ends[b] + 1)
+        )
 
     def turns(self, header: int, last: int, has_effect: Callable[[Instruction], bool]) -> Loop | None:
         """The blocks that turns of a loop may pass that go back from block ``last``, with those of the same kind (without an effect)."""

@@ -129,15 +129,15 @@ class Barriers:
         )  # fmt: skip
 
 
-def divided(came: Sequence[Waiting], block_threads: int) -> Iterator[tuple[Waiting, np.ndarray]]:
+def divided(came: Sequence[Waiting], excused: np.ndarray) -> Iterator[tuple[Waiting, np.ndarray]]:
     """Of those that came to aligned barriers, the lanes (positions in their groups) whose warp has not come to the same instruction as a
-    whole. Asked for when no lane can come any more: one may come late, from a way of its own."""
-    if block_threads % WARP:
-        return
+    whole, but for lanes that need not come (``excused``: a mask for each warp). Asked for when no lane can come any more: one may come
+    late, from a way of its own."""
     for pc in sorted({w.pc for w in came if w.op.aligned and not w.group.whole_warps}):
         here = [w for w in came if w.pc == pc]
         warps = [w.group.lane_and_warp()[1] for w in here]
         numbers, counts = np.unique(np.concatenate(warps), return_counts=True)
+        counts = counts + (excused[numbers][:, None] >> np.arange(WARP, dtype=np.uint32) & 1).sum(axis=1)
         for w, warp in zip(here, warps):
             lanes = np.flatnonzero(np.isin(warp, numbers[counts < WARP]))
             if len(lanes):

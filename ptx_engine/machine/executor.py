@@ -298,6 +298,7 @@ class Machine:
     def _split(self, g: Group, active: np.ndarray, end: Terminator) -> tuple[Group, Group]:
         """The lanes that take the terminator and those that do not, with what is live on either way."""
         live = self._live_after(end)
+        self.warp_syncs.part(g.threads, end.pc)
         return self._subset(g, np.flatnonzero(active), live), self._subset(g, np.flatnonzero(~active), live)
 
     def _live_after(self, end: Terminator) -> set[int]:
@@ -382,7 +383,7 @@ class Machine:
     def _report_divided(self, came: Sequence[Waiting]) -> None:
         """Aligned barriers that only part of a warp has come to, where nobody else can come any more."""
         self.log.turn = ()
-        for waiting, lanes in divided(came, self.block_threads):
+        for waiting, lanes in divided(came, self.warp_syncs.excused(self.program.analysis.quiet_after)):
             self.log.add("barrier misuse", "an aligned barrier is executed by part of a warp", waiting.group, lanes, waiting.pc)
 
     def _uniform(self, value: Value, what: str) -> int:

@@ -50,6 +50,8 @@ class WarpSyncs:
         self.block_threads = block_threads
         self.waiting: list[Standing] = []
         self._exited: list[np.ndarray] = []
+        #: the branch at which each thread last parted from others
+        self._parted_at = np.full(slots * block_threads, -1, np.int32)
         per_cta = -(-block_threads // WARP)
         last = block_threads % WARP or WARP
         never = np.zeros((slots, per_cta), np.uint32)
@@ -59,6 +61,22 @@ class WarpSyncs:
     def exited(self, threads: np.ndarray) -> None:
         """Threads have exited: nobody waits for them."""
         self._exited.append(threads)
+
+    def part(self, threads: np.ndarray, branch: int) -> None:
+        """Threads go different ways at a branch."""
+        self._parted_at[threads] = branch
+
+    def excused(self, quiet: Callable[[int], bool]) -> np.ndarray:
+        """Of the lanes that are gone (as ``gone`` has them) those that left for good at the branch at which they parted from others:
+        ``quiet`` says that nothing follows where its ways meet. A lane that passed a barrier by, and exited later, is not one of them."""
+        excused = self.gone().copy()
+        parted = np.flatnonzero(self._parted_at >= 0)
+        busy = [branch for branch in np.unique(self._parted_at[parted]).tolist() if not quiet(branch)]
+        threads = parted[np.isin(self._parted_at[parted], busy)]
+        slot, tid = np.divmod(threads, self.block_threads)
+        warp = slot * (-(-self.block_threads // WARP)) + tid // WARP
+        np.bitwise_and.at(excused, warp, ~lane_bits(tid % WARP))
+        return excused
 
     def gone(self) -> np.ndarray:
         """The lanes of each warp (numbered as ``Group.lane_and_warp`` does) that do not run any more."""

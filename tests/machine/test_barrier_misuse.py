@@ -83,6 +83,14 @@ def test_exited_threads_count_only_where_no_count_is_given(counted: str, found: 
     assert kinds(ran(by_warp("exit;\n", "", then=f"bar.sync 0{counted};\n"), 64)) == found
 
 
+@pytest.mark.parametrize(("guard", "found"), [("exit", []), ("bra END", ["barrier misuse", "deadlock"])])
+def test_an_aligned_barrier_does_not_miss_lanes_that_have_exited(guard: str, found: list[str]) -> None:
+    body = OWN + f"setp.ge.u32 %p1, %r0, 40;\n@%p1 {guard};\nbar.sync 0;\n" + STORE + "END:\nmov.u32 %r9, 0;\n"
+    if guard == "bra END":
+        body += "barrier.sync 1;\n"
+    assert kinds(ran(body, 64)) == found
+
+
 # --- fences and atomics by scope ------------------------------------------------------------------
 
 #: every CTA stores its part, counts itself, and the last one adds all parts up
