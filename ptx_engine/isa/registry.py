@@ -55,6 +55,8 @@ class Form:
 
 
 FORMS: dict[str, list[Form]] = {}
+#: what ``find`` has found: kernels have few forms and many instructions
+_FOUND: dict[tuple[str, tuple[str, ...]], tuple[Form, dict[str, str]]] = {}
 #: opcode (or opcode prefix) -> why it is refused, for instructions known and not modelled
 REFUSED: dict[str, str] = {}
 
@@ -81,6 +83,7 @@ def instruction(opcode: str, *patterns: str, source: str) -> Callable[[SpecFn], 
             if any(form.pattern == pattern for form in forms):
                 raise ValueError(f"duplicate form {opcode} {pattern}")
             forms.append(Form(opcode, pattern, parse_pattern(pattern), spec, source))
+        _FOUND.clear()
         return spec
 
     return register
@@ -93,6 +96,13 @@ def refuse(opcode: str, why: str) -> None:
 
 def find(instruction: Instruction) -> tuple[Form, dict[str, str]]:
     """The form of an instruction and its modifiers by slot. Raises UnsupportedError naming instruction or modifier."""
+    known = _FOUND.get((instruction.opcode, instruction.modifiers))
+    if known is None:
+        known = _FOUND[instruction.opcode, instruction.modifiers] = _search(instruction)
+    return known[0], dict(known[1])
+
+
+def _search(instruction: Instruction) -> tuple[Form, dict[str, str]]:
     forms = FORMS.get(instruction.opcode)
     if forms is None:
         why = REFUSED.get(instruction.opcode, "it has no semantics here")

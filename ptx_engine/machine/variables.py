@@ -19,7 +19,7 @@ from ptx_engine.isa.values import UINT
 from ptx_engine.launch import GUARD_BYTES, BoundLaunch, Buffer, Role, TensorArg
 from ptx_engine.machine.operand_names import names_of
 from ptx_engine.machine.variable_types import element_dtype
-from ptx_engine.syntax.ast import AddressOf, FlatFunction, FloatLit, Initial, Module, Name, NameOffset, Variable
+from ptx_engine.syntax.ast import AddressOf, FlatFunction, FloatLit, Initial, IntLit, Module, Name, NameOffset, Reg, Variable
 from ptx_engine.terms import Arena, Input
 
 #: first address of module variables: above every argument, below the windows of shared and local memory
@@ -54,10 +54,17 @@ def with_variables(module: Module, flat: FlatFunction, bound: BoundLaunch) -> tu
     return extended, addresses
 
 
+#: operands that mention no symbol: most of them
+_NAMELESS = (Reg, IntLit, FloatLit)
+
+
 def _used(module: Module, flat: FlatFunction) -> list[Variable]:
     """Variables that instructions name, and those that their initialisers point to, in order of declaration."""
     known = {v.name: v for v in (*module.variables, *flat.variables) if v.space in SPACES}
-    todo = sorted(known.keys() & {name for i in flat.instructions for operand in i.operands for name in names_of(operand)})
+    if not known:
+        return []
+    named = (operand for i in flat.instructions for operand in i.operands if not isinstance(operand, _NAMELESS))
+    todo = sorted(known.keys() & {name for operand in named for name in names_of(operand)})
     found: set[str] = set()
     while todo:
         name = todo.pop()
