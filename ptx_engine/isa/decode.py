@@ -15,8 +15,9 @@ from ptx_engine.errors import ParseError, UnsupportedError
 from ptx_engine.isa.algebra import Algebra
 from ptx_engine.isa.group import Group
 from ptx_engine.isa.registry import find
+from ptx_engine.isa.result_widths import result_bits
 from ptx_engine.isa.simple import Place, Simple
-from ptx_engine.isa.values import Value
+from ptx_engine.isa.values import Sym, Value
 from ptx_engine.syntax.ast import FloatLit, Instruction, IntLit, Mem, Name, NameOffset, Not, Operand, Pair, Reg, Vec
 from ptx_engine.terms import Arena
 
@@ -160,6 +161,7 @@ class Decode:
         self.algebra = env.algebra
         #: set by a spec whose instruction is one of the simple ones
         self.simple: Simple | None = None
+        self.check_result()
 
     def mod(self, slot: str) -> str | None:
         """The modifier in a slot, None if absent."""
@@ -210,7 +212,10 @@ class Decode:
 
     def src_of(self, operand: Operand, bits: int) -> int:
         if isinstance(operand, Reg):
+            self._check_width(operand, bits)
             return self.env.register(operand.name)
+        if bits == 1 and not isinstance(operand, IntLit):
+            raise ParseError(f"{self.ins.mnemonic}: a predicate is needed", span=self.ins.span)
         if isinstance(operand, IntLit):
             if bits == 1:
                 return self.env.immediate(bool(operand.value))
@@ -220,10 +225,33 @@ class Decode:
         if isinstance(operand, Name):
             if self.env.is_symbol(operand.name):
                 return self.env.immediate(self.env.symbol_address(operand.name))
+            wide = "64" in operand.name or operand.name in ("%globaltimer", "%gridid")
+            if bits < 32 or ((bits == 64) != wide and operand.name != "%gridid"):
+                raise ParseError(f"{self.ins.mnemonic}: {operand.name} is not of {bits} bits", span=self.ins.span)
             return self.env.special_register(operand.name)
         if isinstance(operand, NameOffset):
             return self.env.immediate(self.env.symbol_address(operand.name) + operand.offset)
         raise UnsupportedError(f"{self.ins.mnemonic}: operand {type(operand).__name__} is not modelled here", feature=self.ins.mnemonic)
+
+    def _check_width(self, operand: Reg, bits: int) -> None:
+        """Raise ParseError for a source register of another width: 8 bits may stand for 16, and conversions and stores take wider ones."""
+        kind = self.env.register_type(operand.name)
+        held = TYPE_BITS[kind]
+        fits = held == bits or (held == 8 and bits == 16) or (bits < held and self.ins.opcode in ("cvt", "st"))
+        if (held == 1) != (bits == 1) or not fits:
+            what = "a predicate is" if bits == 1 else f"{bits} bits are"
+            raise ParseError(f"{self.ins.mnemonic}: {operand.name} is of type .{kind} where {what} needed", span=self.ins.span)
+
+    def check_result(self) -> None:
+        """Raise ParseError for a first destination that does not have the width of the result."""
+        bits = result_bits(self.ins.opcode, self.mods, TYPE_BITS)
+        operand = self.ins.operands[0] if self.ins.operands else None
+        operand = operand.first if isinstance(operand, Pair) else operand
+        if bits is None or not isinstance(operand, Reg):
+            return
+        kind = self.env.register_type(operand.name)
+        if TYPE_BITS[kind] != bits:
+            raise ParseError(f"{self.ins.mnemonic}: a result of {bits} bits in {operand.name} of type .{kind}", span=self.ins.span)
 
     def carry_in(self) -> int:
         """The slot of the condition code register CC.CF, read."""
@@ -286,10 +314,15 @@ class Decode:
             return lambda R: offset
         if offset == 0:
             return lambda R: R[base]  # type: ignore[return-value]
-        if offset > 0:
-            return lambda R: R[base] + offset  # type: ignore[operator]
         back = -offset
-        return lambda R: R[base] - back  # type: ignore[operator]
+
+        def moved(R: list[Value]) -> "int | np.ndarray":
+            at = R[base]
+            if at is None or at.__class__ is Sym:
+                return at  # type: ignore[return-value]  # refused where it is used
+            return at + offset if offset > 0 else at - back  # type: ignore[operator]
+
+        return moved
 
 
 def _float_literal(literal: FloatLit, bits: int, instruction: Instruction) -> int:

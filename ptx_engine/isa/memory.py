@@ -89,6 +89,9 @@ def _load(d: Decode, load: Loader) -> Step:
         raise ParseError(f"{d.ins.mnemonic}: {len(targets)} registers do not fit the vector size", span=d.ins.span)
     widths = (width,) * len(targets)
     signed, arena = d.signed, d.arena
+    for e in d.elements(0):
+        if isinstance(e, Reg) and not (width <= register_bits(d, e) <= max(width, 64)):
+            raise ParseError(f"{d.ins.mnemonic}: {width} bits do not go into {e.name}", span=d.ins.span)
     registers = [max(width, register_bits(d, e)) for e in d.elements(0)]
     if registers == [width]:
         only = targets[0]

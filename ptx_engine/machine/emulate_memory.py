@@ -105,5 +105,5 @@ def fields(value: Value, width: int) -> "list[tuple[int, int | np.ndarray]]":
         return [(64, ids) for _, ids in value.parts]
     bits = concrete_bits(value)
     if isinstance(bits, int):
-        return [(width, bits & ((1 << width) - 1))]
+        return [(min(width, 64), bits >> at & ((1 << min(width, 64)) - 1)) for at in range(0, width, 64)]
     return [(width, bits.astype(UINT[width], copy=False))]

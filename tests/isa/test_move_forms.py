@@ -95,8 +95,8 @@ def test_special_registers() -> None:
     tid = np.arange(200) % 128
     assert np.array_equal(lane, tid % 32) and np.array_equal(warp, tid // 32)
     assert np.array_equal(mask, (1 << (tid % 32)) - 1)
-    with pytest.raises(UnsupportedError, match="clock"):
-        run("mov.u32 d0, %clock;", [x], [np.uint32])
+    with pytest.raises(UnsupportedError, match="pm0"):
+        run("mov.u32 d0, %pm0;", [x], [np.uint32])
 
 
 def test_addresses_and_state_spaces() -> None:
