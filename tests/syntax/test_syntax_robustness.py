@@ -169,6 +169,21 @@ def test_time_grows_linearly(name: str) -> None:
     assert seconds(16000) < 30 * max(seconds(2000), 0.001)
 
 
+@pytest.mark.parametrize("path", SAMPLES, ids=lambda p: p.stem)
+def test_line_ends_of_other_systems(path: Path) -> None:
+    text = path.read_text()
+    assert parse(text.replace("\n", "\r\n")) == parse(text)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("line", ["add.s32 %r1, %r1, 1; " * 450_000, "x" * 10_000_000 + ";", "mov.b32 %r1, " + "1" * 10_000_000 + ";",
+                                  "add {" + "%r1," * 2_500_000 + "%r1};"], ids=["statements", "identifier", "digits", "vector"])  # fmt: skip
+def test_a_line_of_ten_megabytes(line: str) -> None:
+    """Calls grow with the number of tokens, not with its square; a token of any length is one."""
+    tokens = 4 * line.count(",") + 2
+    assert calls(f"{ENTRY}.reg .b32 %r<2>; {line} }}\n") < 12 * tokens + 10_000
+
+
 def test_huge_numbers_allocate_nothing() -> None:
     tracemalloc.start()
     try:
