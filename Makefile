@@ -1,7 +1,7 @@
 # Every target uses the Python of the environment it is run in: make check PYTHON=.venv/bin/python
 PYTHON ?= python3
 
-.PHONY: check lint types test nightly compat upgrades schema instructions modules
+.PHONY: check lint types test nightly browser compat upgrades schema instructions modules
 
 check: lint types test
 
@@ -17,6 +17,10 @@ test:
 
 nightly:
 	$(PYTHON) -m pytest -n 2 -m slow
+
+# needs chromium
+browser:
+	$(PYTHON) -m pytest -m browser
 
 # the oldest and the middle Triton that the hook supports, each in a fresh environment
 COMPAT_TRITON ?= 3.7.1 3.8.0

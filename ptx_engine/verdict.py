@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
+from html import escape
 
 import numpy as np
 
@@ -79,3 +80,20 @@ class Verdict:
     assumptions: list[str] = field(default_factory=list)
     seconds: float = 0.0
     fingerprint_points: int = 0
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the verdict, and a row per output."""
+        rows = "".join(
+            f"<tr><td>{escape(o.tensor)}</td><td>{o.status.value}</td><td>{o.elements}</td><td>{o.classes}</td><td>{escape(_said(o))}</td></tr>"
+            for o in self.outputs
+        )
+        head = "<tr><th>output</th><th>verdict</th><th>elements</th><th>classes</th><th></th></tr>"
+        ledger = escape("; ".join(self.assumptions) or "none recorded")
+        return (
+            f"<div><b>{self.status.value}</b> ({self.method.value}) {escape(self.reason)}<table>{head}{rows}</table>"
+            f"<small>assumptions: {ledger}</small></div>"
+        )
+
+
+def _said(output: OutputVerdict) -> str:
+    return output.explanation.text if output.explanation is not None else output.reason

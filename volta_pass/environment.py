@@ -33,7 +33,12 @@ VARIABLES = (
         "validate every kernel that is compiled and launched",
     ),
     Variable("VOLTA_TARGET", r"cuda:(sm_?)?\d+[af]?", "a target such as cuda:80", "compile for this target and run without a GPU"),
-    Variable("VOLTA_REPORT", r".+", "the path of a .json file", "write the reports there when the program ends"),
+    Variable(
+        "VOLTA_REPORT",
+        rf"(?i:[^{os.pathsep}]+\.(json|html|md|sarif|junit\.xml)({re.escape(os.pathsep)}(?=.)|$))+",
+        "the path of a .json, .html, .md, .sarif or .junit.xml file, or several",
+        "write the reports there when the program ends",
+    ),
     Variable("VOLTA_SECONDS", r"\d+(\.\d*)?", "a number of seconds, 0 for no limit", "budget of one validation"),
     Variable("VOLTA_CTAS", r"all|[1-9]\d*", "all or a positive number", "execute at most so many CTAs of a launch"),
     Variable("VOLTA_DECIDE", r"exact|fingerprint", "exact or fingerprint", "accept matching fingerprints as a (probabilistic) proof"),
@@ -59,8 +64,8 @@ def environment_errors(environ: Mapping[str, str]) -> list[str]:
     target = environ.get("VOLTA_TARGET", "")
     if re.fullmatch(r"cuda:(sm_?)?\d+[af]?", target) and int(re.sub(r"\D", "", target)) not in ARCHS:
         errors.append(f"VOLTA_TARGET={target!r} is no target that Triton compiles for: cuda: and one of {', '.join(map(str, ARCHS))}")
-    if os.path.isdir(environ.get("VOLTA_REPORT", "")):
-        errors.append(f"VOLTA_REPORT={environ['VOLTA_REPORT']!r} is a folder, it must be the path of a .json file")
+    if any(os.path.isdir(path) for path in filter(None, environ.get("VOLTA_REPORT", "").split(os.pathsep))):
+        errors.append(f"VOLTA_REPORT={environ['VOLTA_REPORT']!r} is a folder, it must be the path of a file")
     for name in ("VOLTA_CACHE_DIR", "VOLTA_BASELINE"):
         folder = environ.get(name, "")
         if folder and os.path.exists(folder) and not os.path.isdir(folder):

@@ -75,6 +75,8 @@ class KernelReport:
     tensors: dict[str, TensorArg] = field(default_factory=dict, repr=False, compare=False)
     bundle: str = ""
     cached: bool = False
+    #: the candidate's PTX, for pages that show it; not part of the JSON
+    ptx: str = field(default="", repr=False, compare=False)
 
     @property
     def verdict(self) -> str:
@@ -109,6 +111,12 @@ class KernelReport:
     @property
     def output_classes(self) -> int:
         return sum(output.classes for output in self.deciding.verdict.outputs) if self.deciding else 0
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        from volta_pass.reports.html import html_fragment
+
+        return html_fragment(self)
 
     def configuration_text(self) -> str:
         """One line: ``BLOCK_M=64 num_warps=4``."""

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import io
 import json
-import os
 import shutil
 import sys
-import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -20,6 +17,7 @@ from rich.text import Text
 from ptx_engine.verdict import Status
 from volta_pass.kernel_report import KernelReport
 from volta_pass.terminal import printable, wants_color
+from volta_pass.writing import write_text
 
 #: the version of the JSON file's layout
 FORMAT = 1
@@ -119,19 +117,7 @@ def report_document(reports: Sequence[KernelReport]) -> dict[str, object]:
 
 def write_json(reports: Sequence[KernelReport], path: "str | Path") -> None:
     """Write the reports to a file, whole or not at all. Raises OSError."""
-    target = Path(path)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    text = json.dumps(report_document(reports), indent=2) + "\n"
-    handle, name = tempfile.mkstemp(prefix=target.name + ".", suffix=".part", dir=target.parent)
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-        os.chmod(name, 0o644)
-        os.replace(name, target)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(name)
-        raise
+    write_text(json.dumps(report_document(reports), indent=2) + "\n", Path(path))
 
 
 def summary_line(report: KernelReport) -> str:

@@ -125,7 +125,7 @@ class _Validation:
         self.report = KernelReport(
             kernel=job.kernel, configuration=dict(job.configuration), target=job.target, toolchain=dict(job.toolchain)
         )
-        self.report.launch = launch_to_json(job.launch)
+        self.report.launch, self.report.ptx = launch_to_json(job.launch), job.ptx
         self.report.tensors = {arg.name: arg for arg in job.launch.args if isinstance(arg, TensorArg)}
         self.report.ctas_total = job.launch.cta_count
         self.report.assumptions = list(job.assumptions)

@@ -238,7 +238,8 @@ class Session:
         """The table on stderr, the agreement of configurations, the JSON file; nothing in a forked child."""
         if os.getpid() != self._pid:
             return
-        from volta_pass.report import exit_table, write_json
+        from volta_pass.report import exit_table
+        from volta_pass.reports import write_report
 
         for tuning in self.tunings.values():
             for report in tuning.reports:
@@ -249,11 +250,10 @@ class Session:
             print(exit_table(self.reports), file=sys.stderr, end="")
             for sentences in (tuning.sentences() for tuning in self.tunings.values()):
                 print("".join(f"agree: {sentence}\n" for sentence in sentences), file=sys.stderr, end="")
-        path = os.environ.get("VOLTA_REPORT")
-        if path:
+        for path in filter(None, os.environ.get("VOLTA_REPORT", "").split(os.pathsep)):
             try:
-                write_json(self.reports, path)
-            except OSError as error:
+                write_report(self.reports, path)
+            except (OSError, PtxError) as error:
                 print(f"volta-pass: cannot write {path}: {error}", file=sys.stderr)
 
 

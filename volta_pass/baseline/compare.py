@@ -46,6 +46,17 @@ class Outcome:
     report: KernelReport | None = None
     cost: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
+    def as_report(self) -> KernelReport:
+        """The report of the comparison; one of its own where nothing had to be compared."""
+        if self.report is not None:
+            return self.report
+        status = Status.PROVED if self.change is Change.SAME_TEXT else Status.REFUTED if self.change in WRONG else Status.UNKNOWN
+        report = KernelReport(self.record.kernel, dict(self.record.configuration), self.record.target, status)
+        report.reason = f"{self.change.value}: {self.reason}" if self.reason else self.change.value
+        report.errors = [] if status is Status.PROVED else [f"{self.record.kernel}: {report.reason}"]
+        report.toolchain, report.ptx = dict(self.record.toolchain), self.record.ptx
+        return report
+
     def to_json(self) -> dict[str, Any]:
         """JSON values; ``report`` as in other commands."""
         return {

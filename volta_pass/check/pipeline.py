@@ -91,7 +91,7 @@ class _Check:
 
     def _describe(self, candidate: ReadySide) -> None:
         report = self.report
-        report.kernel, report.toolchain = candidate.kernel, candidate.toolchain
+        report.kernel, report.toolchain, report.ptx = candidate.kernel, candidate.toolchain, candidate.text
         report.launch, report.ctas_total = launch_to_json(candidate.launch), candidate.launch.cta_count
         report.tensors = {arg.name: arg for arg in candidate.launch.args if isinstance(arg, TensorArg)}
 

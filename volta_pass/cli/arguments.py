@@ -43,9 +43,14 @@ def _add(commands: Any, name: str, help_text: str, *, json: bool = True) -> argp
     return parser
 
 
+def _add_report(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--report", default=None, metavar="FILE", help="write a report: .html, .md, .json, .junit.xml or .sarif")
+
+
 def _add_check_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-D", "--define", action="append", default=[], metavar="NAME[=VALUE]", help="a macro of a CUDA C candidate")
     parser.add_argument("--allow-code", action="store_true", help="import Python and Triton code that the spec names")
+    _add_report(parser)
     parser.add_argument("--budget-seconds", type=_positive_float, metavar="S", help="stop each side after this time: unknown")
     parser.add_argument("--budget-instructions", type=_positive_int, metavar="N", help="stop each side after N thread-instructions")
 
@@ -69,7 +74,7 @@ def _add_run(commands: Any) -> None:
     parser = _add(commands, "run", "Run a Python program with validation on; exit code: its worst verdict.", json=False)
     parser.add_argument("--target", default=None, metavar="cuda:80", help="compile for this target and run without a GPU")
     parser.add_argument("--mode", choices=("1", "warn", "strict"), default=None, help="VOLTA_VALIDATE (default: 1)")
-    parser.add_argument("--report", default=None, metavar="FILE.json", help="write the reports there (VOLTA_REPORT)")
+    _add_report(parser)
     parser.add_argument("-m", dest="module", action="store_true", help="PROGRAM is a module name, as in python -m")
     parser.add_argument("program", metavar="PROGRAM", help="a Python file")
     parser.add_argument("arguments", nargs=argparse.REMAINDER, metavar="...", help="the program's own arguments")
@@ -111,6 +116,7 @@ def _add_bench(commands: Any) -> None:
         "decide: proofs of attention, products and normalisations"
     )
     parser.add_argument("name", choices=("triton", "exec", "order", "decide"), metavar="NAME", help=what)
+    _add_report(parser)
 
 
 def _add_baseline(commands: Any) -> None:
@@ -134,6 +140,8 @@ def _add_action(actions: Any, name: str, help_text: str) -> argparse.ArgumentPar
     parser = _add(actions, name, help_text)
     parser.set_defaults(command_function=_command("baseline"), action=name)
     parser.add_argument("-D", "--define", action="append", default=[], metavar="NAME[=VALUE]", help="a macro of a CUDA C candidate")
+    if name != "record":
+        _add_report(parser)
     parser.add_argument("--allow-code", action="store_true", help="import Python and Triton code that specs name")
     return parser
 

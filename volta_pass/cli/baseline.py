@@ -21,6 +21,7 @@ from volta_pass.check import CheckOptions
 from volta_pass.cli.run import checked, with_source_tree
 from volta_pass.diagnostics import render
 from volta_pass.job import Options
+from volta_pass.reports import write_report
 from volta_pass.terminal import wants_color
 
 
@@ -129,6 +130,8 @@ def _progress(text: str) -> None:
 def _tell(outcomes: Sequence[Outcome], damaged: Sequence[str], args: argparse.Namespace) -> int:
     if sys.stderr.isatty():
         print("\r\x1b[K", end="", file=sys.stderr)
+    if args.report:
+        write_report([outcome.as_report() for outcome in outcomes], args.report)
     if args.json:
         print(json.dumps({"kernels": [outcome.to_json() for outcome in outcomes], "damaged": list(damaged)}, indent=2))
     else:

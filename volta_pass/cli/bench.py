@@ -21,6 +21,7 @@ from volta_pass.check import CheckOptions, check_file
 from volta_pass.check.memory import peak_mib
 from volta_pass.configs_folder import configs_folder
 from volta_pass.kernel_report import KernelReport
+from volta_pass.reports.rows import write_rows
 
 #: spec under configs/bench -> most seconds of validation per second of Triton's compilation, and most seconds
 TRITON_TARGETS = {
@@ -47,6 +48,8 @@ class Row:
 def command(args: argparse.Namespace) -> int:
     """Measure and print; 0 if every target is met and every kernel proved, else 1."""
     rows = BENCHES[args.name]()
+    if args.report:
+        write_rows([asdict(row) for row in rows], args.report)
     if args.json:
         print(json.dumps([asdict(row) for row in rows], indent=2))
     else:

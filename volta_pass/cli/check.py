@@ -15,6 +15,7 @@ from volta_pass.cuda.source import read_source
 from volta_pass.diagnostics import render
 from volta_pass.kernel_report import KernelReport
 from volta_pass.report import EXIT_CODES, summary_line
+from volta_pass.reports import write_report
 from volta_pass.spec import SideKind, Spec, kind_of, read_spec
 from volta_pass.terminal import wants_color
 
@@ -56,7 +57,9 @@ def check_options(args: argparse.Namespace) -> CheckOptions:
 
 
 def show(report: KernelReport, args: argparse.Namespace, ptx_name: str) -> int:
-    """Print a report as text or JSON; its exit code."""
+    """Print a report as text or JSON, and write it where that was asked for; its exit code."""
+    if args.report:
+        write_report([report], args.report)
     if args.json:
         print(json.dumps(report.to_json(), indent=2))
     else:

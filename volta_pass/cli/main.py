@@ -39,6 +39,10 @@ def _dispatch(command: Callable[..., int], args: object) -> int:
     problems = environment_errors(os.environ)
     if problems:
         return _complain("error", "; ".join(problems), "unset the variable or give it such a value")
+    if getattr(args, "report", None):
+        from volta_pass.reports import check_report_path
+
+        check_report_path(args.report)  # type: ignore[attr-defined]
     for warning in environment_warnings(os.environ):
         print(f"warning: {warning}", file=sys.stderr)
     return command(args)

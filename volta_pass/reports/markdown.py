@@ -1,0 +1,51 @@
+"""Markdown that fits a pull request's comment: a table, and each diagnostic folded below it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from ptx_engine.verdict import Status
+from volta_pass.diagnostics import render
+from volta_pass.kernel_report import KernelReport
+from volta_pass.report import finding_counts, short_configuration
+
+_MARKS = {Status.PROVED: "✅", Status.REFUTED: "❌", Status.UNKNOWN: "⚠️", Status.UNSUPPORTED: "⚠️"}
+_SPECIAL = re.compile(r"([\\`*_{}\[\]<>|#~])")
+
+
+def markdown_report(reports: Sequence[KernelReport]) -> str:
+    """The table first; proved kernels have no details."""
+    counts = {status: sum(report.status is status for report in reports) for status in Status}
+    said = ", ".join(f"{count} {status.value}" for status, count in counts.items() if count) or "no kernel was validated"
+    rows = ["# volta-pass", "", said, ""]
+    if reports:
+        rows += ["| | kernel | configuration | verdict | outputs | CTAs | findings | time |", "|---|---|---|---|---:|---:|---:|---:|"]
+        rows += [_row(report) for report in reports]
+    for report in reports:
+        if report.status is not Status.PROVED or report.findings:
+            rows += ["", *_details(report)]
+    assumptions = list(dict.fromkeys(line for report in reports for line in report.assumptions))
+    if assumptions:
+        rows += ["", "Assumptions:", "", *(f"* {escaped(line)}" for line in assumptions)]
+    return "\n".join(rows) + "\n"
+
+
+def _row(report: KernelReport) -> str:
+    cells = [
+        _MARKS[report.status], escaped(report.kernel), escaped(short_configuration(report)), report.verdict, str(report.output_elements),
+        f"{report.ctas_executed}/{report.ctas_total}", finding_counts(report), f"{report.validate_s:.2f} s",
+    ]  # fmt: skip
+    return "| " + " | ".join(cells) + " |"
+
+
+def _details(report: KernelReport) -> list[str]:
+    text = render(report)
+    fence = "`" * max(3, 1 + max((len(run) for run in re.findall(r"`+", text)), default=0))
+    title = escaped(f"{report.kernel} {short_configuration(report)}".strip())
+    return [f"<details><summary>{title}: {report.verdict}</summary>", "", fence + "text", text, fence, "", "</details>"]
+
+
+def escaped(text: str) -> str:
+    """Text without meaning as Markdown or HTML, on one line."""
+    return _SPECIAL.sub(r"\\\1", " ".join(text.split()))
