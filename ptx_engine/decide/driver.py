@@ -15,7 +15,7 @@ from enum import Enum
 
 import numpy as np
 
-from ptx_engine.decide.budget import ProofBudget
+from ptx_engine.decide.budget import ProofBudget, resident_bytes
 from ptx_engine.decide.culprit import World
 from ptx_engine.decide.domain import PARTIAL, narrowed, vanished
 from ptx_engine.decide.explain import explain
@@ -24,7 +24,7 @@ from ptx_engine.decide.names import storage_names
 from ptx_engine.decide.outputs import Reporter, State, Tensor, open_tensor, undefined_reason
 from ptx_engine.decide.templates import ClassResult, Outcome, prove_cheaply, prove_columns, prove_normal_forms
 from ptx_engine.decide.unify import CONSTANTS_WITHIN_1_ULP, unified
-from ptx_engine.decide.witness import Pair, approximated, digits, is_undefined, near_miss, rational_text, screen, search
+from ptx_engine.decide.witness import Pair, approximated, differs, digits, is_undefined, near_miss, rational_text, screen, search
 from ptx_engine.launch import BoundLaunch, Footprint
 from ptx_engine.terms.arena import CONST_CAP, NAN, Arena
 from ptx_engine.verdict import Method, OutputVerdict, Status, Verdict
@@ -54,10 +54,12 @@ class Mode(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """``seconds`` for all exact proofs together, ``terms`` per proof, ``witness_seconds`` per output tensor."""
+    """``seconds`` for all exact proofs together, ``terms`` per proof, ``mib`` of memory on top of what the process holds, and
+    ``witness_seconds`` per output tensor."""
 
     seconds: float = 60.0
     terms: int = 20_000_000
+    mib: float = 2048.0
     witness_seconds: float = 5.0
     points: int = DEFAULT_POINTS
     seed: int = 0
@@ -97,6 +99,8 @@ class _Decision:
         self.report = Reporter(arena, launch)
         self.ledger: dict[str, None] = {}
         self.deadline = time.monotonic() + budget.seconds
+        held = resident_bytes()
+        self.bytes = held + int(budget.mib * (1 << 20)) if held else 0
         self.prints: Fingerprints | None = None
         self.tensors: list[Tensor] = []
         self._world: World | None = None
@@ -142,7 +146,7 @@ class _Decision:
         left, right = (np.concatenate([side(t)[rows] for t, rows in zip(tensors, waiting)]) for side in (_reference, _candidate))
         first, inverse = distinct_pairs(left, right)
         number = np.full(len(first), -1, np.int64)
-        budget = ProofBudget(max(self.deadline - time.monotonic(), 0.0) / 2, self.budget.terms)
+        budget = ProofBudget(max(self.deadline - time.monotonic(), 0.0) / 2, self.budget.terms, self.bytes)
         for i, result in enumerate(prove_cheaply(self.arena, left[first], right[first], budget)):
             number[result.members] = i
             self.ledger.update(dict.fromkeys(result.assumptions))
@@ -179,7 +183,9 @@ class _Decision:
         suspects = tensor.where(State.SUSPECT)
         held: np.ndarray = np.zeros(0, np.intp)
         if len(suspects):
-            differing, _ = self._screen(tensor, suspects)
+            differing, alike = self._screen(tensor, suspects)
+            if not len(differing):
+                differing = self._closer(tensor, alike)
             if len(differing) and self._witness(tensor, differing):
                 held = differing  # not worth a proof attempt: what differs in float64 beside a confirmed witness stays refuted
             tensor.state[held] = State.UNKNOWN.value
@@ -188,6 +194,12 @@ class _Decision:
         self._prove(tensor, tensor.where(State.MATCHED, State.SUSPECT))
         if tensor.found is None:
             self._last_resort(tensor)
+
+    def _closer(self, tensor: Tensor, rows: np.ndarray) -> np.ndarray:
+        """A few rows that a screen could not tell apart, looked at at more points: differences at ties only."""
+        few = rows[np.unique(np.linspace(0, len(rows) - 1, _ATTEMPTS).astype(np.intp))]
+        pairs = (Pair(self.arena, int(tensor.reference[row]), int(tensor.candidate[row])) for row in few)
+        return few[[differs(pair) for pair in pairs]]
 
     def _valueless(self, tensor: Tensor) -> None:
         """A candidate that is NaN whatever the inputs are is refuted where the reference is a number."""
@@ -235,7 +247,8 @@ class _Decision:
             return
         distinct = rows[first]
         prover = prove_normal_forms if self.prover is prove_columns else self.prover  # canonical forms were tried on everything
-        results = prover(self.arena, tensor.reference[distinct], tensor.candidate[distinct], ProofBudget(left, self.budget.terms))
+        budget = ProofBudget(left, self.budget.terms, self.bytes)
+        results = prover(self.arena, tensor.reference[distinct], tensor.candidate[distinct], budget)
         proved = np.zeros(len(distinct), bool)
         for result in results:
             tensor.classes += 1

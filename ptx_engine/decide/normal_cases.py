@@ -175,6 +175,7 @@ def _solve(forms: Forms, p: Poly, poly: Poly) -> tuple[int, Poly] | None:
 def _occurs_inside(forms: Forms, poly: Poly, atom: int) -> bool:
     """Whether an atom occurs in an exponent or in the arguments of another atom."""
     ring = forms.ring
+    forms.meter.spend(4 * len(poly))
     inner: Poly = {}
     for t in poly:
         inner.update(ring.exps[ring.exponent[t]])

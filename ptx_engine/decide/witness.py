@@ -27,6 +27,8 @@ from ptx_engine.terms.ops import Op
 NEAR = 1e-6
 #: constants of a side whose products are compared with folded ones
 _FOLDED = 16
+#: constants whose neighbourhood is looked at, of what size at most; mixed points; and terms beyond which that is too much
+_THRESHOLDS, _LARGEST, _MIXED, _LARGE_CONE = 6, 1e6, 8, 100_000
 #: relative difference of a witness, at 128 bits and more
 LEAST_DIFFERENCE = 1e-15
 #: relative difference that f32 hardly resolves (2 units in the last place of 24 bits), and how often it is looked for
@@ -190,6 +192,12 @@ def search(pair: Pair, hints: Sequence[dict[int, mpq]] = (), *, seconds: float =
     return None
 
 
+def differs(pair: Pair) -> bool:
+    """Whether the sides differ in float64 at one of the points that a search would try: more of them, and more ties, than a
+    screen has."""
+    return bool((np.nan_to_num(pair.difference(_candidates(pair))) > _FLOAT_DIFFERENCE).any())
+
+
 def _candidates(pair: Pair) -> np.ndarray:
     """Points (inputs, n): what stands on one side alone, all ones, small integers, then random values."""
     ids = pair.inputs
@@ -203,7 +211,23 @@ def _candidates(pair: Pair) -> np.ndarray:
     structured = np.stack(columns, axis=1) * top[:, None] if len(ids) else np.zeros((0, len(columns)))
     styles = STYLES + ((-4.0, 4.0, 1.0), (1.0, 4.0, 1.0))
     drawn = [random_inputs(pair.arena, seed, styles)(ids) for seed in (1, 2)]
-    return np.concatenate((structured, *drawn), axis=1)
+    return np.concatenate((structured, *drawn, _thresholds(pair, allowed)), axis=1)
+
+
+def _thresholds(pair: Pair, allowed: list[tuple[int, int] | None]) -> np.ndarray:
+    """Points at and beside the constants of the terms, where comparisons and clamps turn: all inputs at one, then mixed."""
+    constants = {pair.arena.consts[i] for side in pair.constants for i in side}
+    values = sorted({float(c.coef) for c in constants if c.is_rational and abs(c.coef) < _LARGEST} | {0.0}, key=abs)[:_THRESHOLDS]
+    if len(pair.cone.nodes) > _LARGE_CONE or not len(pair.inputs):
+        return np.zeros((len(pair.inputs), 0))
+    near = np.unique([value + step for value in values for step in (-1.0, -0.5, 0.0, 0.5, 1.0)])
+    whole = np.repeat(near[None, :], len(pair.inputs), axis=0)
+    mixed = np.random.default_rng(11).choice(near, (len(pair.inputs), _MIXED))
+    points = np.concatenate((whole, mixed), axis=1)
+    for row, bounds in enumerate(allowed):
+        if bounds is not None:
+            points[row] = np.clip(np.round(points[row]), float(bounds[0]), float(bounds[1]))
+    return points
 
 
 def _exact(pair: Pair, point: np.ndarray) -> dict[int, mpq]:
