@@ -1,7 +1,8 @@
-"""Budgets of an exact proof: seconds and term operations, both arguments; running out is a verdict, never a hang."""
+"""Budgets of an exact proof: seconds, term operations and memory, all arguments; running out is a verdict, never a hang."""
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,10 +11,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class ProofBudget:
-    """``seconds`` of wall time for one call of ``prove_columns``; ``terms`` bounds the monomials touched by one class."""
+    """``seconds`` of wall time for one call of ``prove_columns``; ``terms`` bounds the monomials touched by one class, ``bytes``
+    the resident memory of the process (0: not looked at)."""
 
     seconds: float = 60.0
     terms: int = 20_000_000
+    bytes: int = 0
 
 
 class Undecided(Exception):
@@ -24,13 +27,28 @@ class BudgetSpent(Undecided):
     """The exact budget ran out."""
 
 
+def resident_bytes() -> int:
+    """The resident memory of this process; 0 where the system does not say."""
+    try:
+        with open("/proc/self/statm", "rb") as file:
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError, AttributeError):
+        return 0
+
+
+#: term operations between two looks at the clock, and at the memory
+_CLOCK, _MEMORY = 1 << 12, 1 << 16
+
+
 class Meter:
     """Counts work against a budget; ``spend`` raises ``BudgetSpent``."""
 
     def __init__(self, budget: ProofBudget, deadline: float) -> None:
         self._terms = budget.terms
+        self._bytes = budget.bytes
         self._deadline = deadline
         self._next_look = 0
+        self._next_memory = _MEMORY
         self.spent = 0
 
     def spend(self, count: int) -> None:
@@ -38,9 +56,13 @@ class Meter:
         self.need(count)
         self.spent += count
         if self.spent >= self._next_look:
-            self._next_look = self.spent + 4096
+            self._next_look = self.spent + _CLOCK
             if time.monotonic() > self._deadline:
                 raise BudgetSpent("exact budget ran out (time)")
+            if self._bytes and self.spent >= self._next_memory:
+                self._next_memory = self.spent + _MEMORY
+                if resident_bytes() > self._bytes:
+                    raise BudgetSpent("exact budget ran out (memory)")
 
     def need(self, count: int) -> None:
         """Raise unless ``count`` more term operations are left; work that is not begun is not charged."""
