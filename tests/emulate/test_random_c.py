@@ -57,6 +57,7 @@ def test_twenty_functions(options: tuple[str, ...], tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(3600)
 @pytest.mark.parametrize("options", [(), ("--device-debug",)], ids=["optimised", "debug"])
 @pytest.mark.parametrize("first", range(20, 320, 20))
 def test_three_hundred_functions(first: int, options: tuple[str, ...], tmp_path: Path) -> None:
