@@ -59,8 +59,17 @@ class Canonical:
     """Canonical forms of the nodes of one template. A form is a dict monomial -> coefficient, interned; -1 where there is
     none (a NaN or an infinity below)."""
 
-    def __init__(self, arena: TermView, template: Template, meter: Meter, merged: dict[int, int] | None = None) -> None:
+    def __init__(
+        self,
+        arena: TermView,
+        template: Template,
+        meter: Meter,
+        merged: dict[int, int] | None = None,
+        hidden: frozenset[int] = frozenset(),
+    ) -> None:
         self.arena, self.template, self.meter = arena, template, meter
+        #: variables that stand for terms that may be undefined somewhere
+        self._hidden = hidden
         #: nodes known to be equal, by the number of their class: each class is a variable
         self._merged = merged or {}
         self._ops = [INPUT if n in self._merged else op for n, op in enumerate(template.ops)] if merged else template.ops
@@ -210,6 +219,8 @@ class Canonical:
             name = -1 - self._merged[node] if node in self._merged else node
             form = self._atom(("leaf", name))
             self._leaves[form] = self._atoms["leaf", name]
+            if node in self._hidden:
+                self._partial.add(self._leaves[form])
             return form
         if op == Op.CONST:
             return self._constant(args[0])

@@ -52,6 +52,8 @@ class CutView:
         self.arena, self.image = arena, image
         #: whether a leaf may stand for a term that is undefined somewhere
         self.partial = partial
+        #: the greatest id of a leaf
+        self.end = end_of_inputs(arena)
         self.consts: list[Const] = arena.consts
         self.inputs: list[Input] = arena.inputs
         op, a, b, c = arena.columns()
@@ -143,8 +145,7 @@ class Cuts:
 
     def leaves(self, arena: Arena, group: np.ndarray) -> np.ndarray:
         """The leaf ids of groups: input-like ids beyond all inputs."""
-        beyond = sum(entry.count for entry in arena.inputs)
-        return (-1 - beyond - group.astype(np.int64)).astype(np.int32)
+        return (end_of_inputs(arena) - group.astype(np.int64)).astype(np.int32)
 
     def view(self, arena: Arena) -> CutView:
         """The arena with twins as one term and these cuts as leaves."""
@@ -152,6 +153,11 @@ class Cuts:
         image[self.members] = self.leaves(arena, self.group)
         below = arena.columns()[0][CONST_CAP : int(self.representative.max()) + 1] if len(self.representative) else np.zeros(0, np.uint8)
         return CutView(arena, image[self.twin], bool(_UNDEFINED_SOMEWHERE[below].any()))
+
+
+def end_of_inputs(arena: Arena) -> int:
+    """The greatest id beyond those of all inputs."""
+    return -1 - max((entry.base + entry.count for entry in arena.inputs), default=0)
 
 
 def find_cuts(arena: Arena, reference: np.ndarray, candidate: np.ndarray) -> Cuts | None:

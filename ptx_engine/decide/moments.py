@@ -30,14 +30,15 @@ _PIVOTED = 8
 _SHORT = 2
 
 
-def equal_quadratics(arena: TermView, template: Template, meter: Meter) -> dict[int, int]:
+def equal_quadratics(arena: TermView, template: Template, meter: Meter, hidden: frozenset[int] = frozenset()) -> dict[int, int]:
     """Nodes of degree two at most that anything but such polynomials uses, by the class of those equal to them.
 
-    Nodes that equal no other are left out. Raises ``BudgetSpent`` with the meter.
+    Nodes that equal no other are left out, and what is made of ``hidden`` variables, which may be undefined somewhere: they
+    could vanish. Raises ``BudgetSpent`` with the meter.
     """
     if not _multiplies(template):
         return {}
-    degrees = _Degrees(arena, template)
+    degrees = _Degrees(arena, template, hidden)
     outer = degrees.outer()
     if not 2 <= len(outer) <= _MANY or len(degrees.sums) < _FEW_SUMS or 2 not in {degrees.of[n] for n in outer}:
         return {}
@@ -64,7 +65,8 @@ def _multiplies(template: Template) -> bool:
 class _Degrees:
     """Degrees of the nodes below the roots, operands first, in ``order``."""
 
-    def __init__(self, arena: TermView, template: Template) -> None:
+    def __init__(self, arena: TermView, template: Template, hidden: frozenset[int]) -> None:
+        self.hidden = hidden
         self.arena, self.ops, self.args, self.roots = arena, template.ops, template.args, template.roots
         self.of = [_NONE] * len(self.ops)
         self.order = self._postorder()
@@ -102,7 +104,7 @@ class _Degrees:
     def _degree(self, node: int) -> int:
         op, of = self.ops[node], self.of
         if op in (INPUT, CONSTANTS):
-            return 1
+            return 1 if node not in self.hidden else _NONE
         args = self.args[node]
         if op == Op.CONST:
             const = self.arena.consts[args[0]]

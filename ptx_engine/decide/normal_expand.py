@@ -17,6 +17,10 @@ from ptx_engine.decide.normal_content import split_unit
 from ptx_engine.decide.normal_ring import NO_EXP, ONE_TERM, Atom, Coef, Kind, Poly, Ring, Sign, add_into, small
 
 PowerGroups = dict[int, Poly]
+#: polynomials of at most so many terms are looked at first: there may be nothing to expand
+_FEW_TERMS = 4
+#: terms multiplied between two looks at the budget
+_PIECE = 1 << 13
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +61,8 @@ class Expander:
 
     def expand(self, poly: Poly) -> Poly:
         """The polynomial over base atoms and primitive denominators."""
+        if len(poly) <= _FEW_TERMS and self._is_expanded(poly):
+            return dict(poly)
         done: Poly = {}
         waiting: dict[int, Poly] = {}
         heap: list[int] = []
@@ -68,6 +74,10 @@ class Expander:
                 self.meter.spend(len(group))
                 self._sort_in(self._replace(a, group), done, waiting, heap)
         return done
+
+    def _is_expanded(self, poly: Poly) -> bool:
+        carrying, exponent = self.ring.carrying, self.ring.exponent
+        return all(self.top(t) < 0 and not (carrying and exponent[t] in carrying) for t in poly)
 
     def _sort_in(self, poly: Poly, done: Poly, waiting: dict[int, Poly], heap: list[int]) -> None:
         ring = self.ring
@@ -147,9 +157,12 @@ class Expander:
         if len(p) > len(q):
             p, q = q, p
         result: Poly = {}
+        items = list(q.items()) if len(q) > _PIECE else []
+        pieces = [dict(items[i : i + _PIECE]) for i in range(0, len(items), _PIECE)] or [q]
         for t, c in p.items():
-            self.meter.spend(len(q))
-            add_into(result, self.ring.times_term(q, t, c))
+            for piece in pieces:
+                self.meter.spend(len(piece))
+                add_into(result, self.ring.times_term(piece, t, c))
         return result
 
     def _square_away(self, a: int, by_power: PowerGroups) -> Poly:

@@ -95,6 +95,8 @@ class Evaluator:
         #: nodes taken as they are: node -> number of the variable that stands for it
         self._shared = shared or {}
         self._current = -1
+        self._operands = [operands(template, node) for node in range(len(template.ops))]
+        self._partial = not _PARTIAL.isdisjoint(template.ops)
         self._inlined = self._find_inlined()
 
     def _note(self, what: str, key: Hashable, shown: bool) -> None:
@@ -110,11 +112,15 @@ class Evaluator:
         for root in template.roots:
             uses[root] += 2
         for node, op in enumerate(ops):
-            for child in operands(template, node):
+            children = self._operands[node]
+            for child in children:
                 uses[child] += 1
-                within[child] += op in _LATTICE
-            for child in _addends(op, template.args[node]):
-                summand[child] += 1
+            if op in _LATTICE:
+                for child in children:
+                    within[child] += 1
+            elif op in _ADDITIVE:
+                for child in _addends(op, children):
+                    summand[child] += 1
         marks = bytearray(len(ops))
         for n, op in enumerate(ops):
             if op in _ADDITIVE:
@@ -135,11 +141,11 @@ class Evaluator:
                 if node in self._shared:
                     self.values[node] = self.forms.placeholder(self._shared[node])
                     self._current = node
-                    if not _PARTIAL.isdisjoint(template.ops):
+                    if self._partial:
                         self._note(SHARED, self._shared[node], False)
                     entered[node] = 2
                     continue
-                stack.extend(child for child in reversed(operands(template, node)) if not entered[child])
+                stack.extend([child for child in reversed(self._operands[node]) if not entered[child]])
                 continue
             stack.pop()
             if entered[node] == 1:
@@ -149,7 +155,7 @@ class Evaluator:
 
     def operands(self, node: int) -> tuple[int, ...]:
         """The operand nodes of a node, as far as they are looked into."""
-        return () if node in self._shared else operands(self.template, node)
+        return () if node in self._shared else self._operands[node]
 
     def _evaluate(self, node: int) -> None:
         self._current = node

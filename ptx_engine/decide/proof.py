@@ -8,6 +8,7 @@ import numpy as np
 
 from ptx_engine.decide.budget import BudgetSpent, Meter, Undecided
 from ptx_engine.decide.canonical import Canonical
+from ptx_engine.decide.cuts import CutView, end_of_inputs
 from ptx_engine.decide.moments import equal_quadratics
 from ptx_engine.decide.names import storage_names
 from ptx_engine.decide.normal_assumed import positive_variables
@@ -84,7 +85,7 @@ def canonical_forms(arena: TermView, template: Template, meter: Meter) -> Canoni
         return None
     try:
         with meter.at_most(_CANONICAL_TERMS):
-            return Canonical(arena, template, meter)
+            return Canonical(arena, template, meter, hidden=hidden_cuts(arena, template))
     except BudgetSpent:
         meter.resume()
         return None
@@ -96,11 +97,23 @@ def moment_proofs(arena: TermView, template: Template, pairs: list[tuple[int, in
         return {}
     try:
         with meter.at_most(_CANONICAL_TERMS):
-            merged = equal_quadratics(arena, template, meter)
-            return canonical_proofs(Canonical(arena, template, meter, merged), template, pairs) if merged else {}
+            hidden = hidden_cuts(arena, template)
+            merged = equal_quadratics(arena, template, meter, hidden)
+            return canonical_proofs(Canonical(arena, template, meter, merged, hidden), template, pairs) if merged else {}
     except BudgetSpent:
         meter.resume()
         return {}
+
+
+def hidden_cuts(arena: TermView, template: Template) -> frozenset[int]:
+    """The variables that may stand for terms that are undefined somewhere: where one vanishes, so does that."""
+    if not isinstance(arena, CutView) or not arena.partial:
+        return frozenset()
+    nodes = [node for node, op in enumerate(template.ops) if op == INPUT]
+    if not nodes:
+        return frozenset()
+    low, _ = template.columns.bounds(nodes)
+    return frozenset(node for node, lowest in zip(nodes, low.tolist()) if lowest <= arena.end)
 
 
 def canonical_proofs(canonical: Canonical | None, template: Template, pairs: list[tuple[int, int]]) -> dict[int, Proof]:
@@ -222,7 +235,7 @@ def _leaves(arena: Arena, template: Template, cut: Leaf) -> dict[int, Leaf]:
     nodes = [node for node, op in enumerate(template.ops) if op == INPUT]
     if nodes:
         low, high = template.columns.bounds(nodes)
-        end = -1 - max((entry.base + entry.count for entry in arena.inputs), default=0)
+        end = end_of_inputs(arena)
         first, last = (np.searchsorted(bases, -1 - ids, side="right") - 1 for ids in (high, low))
         inputs_only = (low > end) & (high < 0)  # neither constants among them nor leaves beyond all inputs
         for node, i, j, plain in zip(nodes, first.tolist(), last.tolist(), inputs_only.tolist()):

@@ -11,6 +11,7 @@ from ptx_engine.decide.shape_hash import ShapeHash
 from ptx_engine.decide.templates import Outcome, prove_cheaply, prove_columns
 from ptx_engine.decide.twins import find_twins
 from ptx_engine.terms import NEG_INF, Arena, Op
+from volta_pass.cli.bench_decide_attention import Shape, flash1_problem
 
 ROWS, KEYS, DIM = 8, 64, 16
 
@@ -137,3 +138,40 @@ def test_shape_hash_sees_through_order_and_not_through_content() -> None:
     values = ShapeHash(arena).values
     assert values[one] == values[two] != values[three]
     assert values[big] == values[other] != values[less]
+
+
+def _roots_and_sums(arena: Arena, rows: int) -> tuple[np.ndarray, np.ndarray]:
+    """Columns s = sqrt(y) + 1 and x, with enough around them to be cut."""
+    x, y = (np.asarray(arena.add_input(name, rows, "f32").ids(np.arange(rows))) for name in "xy")
+    return x, np.asarray(arena.add(arena.sqrt(y), arena.rational(1)))
+
+
+def test_a_cut_that_hides_a_root_does_not_hide_where_it_is_undefined() -> None:
+    """x + s - s is x only where s = sqrt(y) + 1 is a number: both sides compute s, but in another output."""
+    arena = Arena()
+    rows = 2048
+    x, s = _roots_and_sums(arena, rows)
+    shared = np.asarray(arena.mul(arena.add(s, s), s))
+    reference = np.concatenate([np.asarray(arena.exp2(x)), shared])
+    t = np.asarray(arena.add(arena.rational(1), arena.sqrt(np.asarray(arena.inputs[1].ids(np.arange(rows))))))
+    product = np.asarray(arena.mul(t, arena.add(t, t)))
+    exponent = np.asarray(arena.sub(arena.add(x, t), t))
+    candidate = np.concatenate([np.asarray(arena.exp2(exponent)), product])
+    cuts = find_cuts(arena, reference, candidate)
+    assert cuts is not None
+    proved = np.concatenate([r.members for r in prove_cheaply(arena, reference, candidate, ProofBudget(20))] or [np.zeros(0, np.int64)])
+    assert not (proved < rows).any()
+    rest = prove_columns(arena, reference, candidate, ProofBudget(20))
+    assert all(r.narrower for r in rest if r.outcome is Outcome.EQUAL and (r.members < rows).any())
+
+
+@pytest.mark.parametrize("wrong", [False, True])
+def test_flash_attention_1_over_many_blocks_takes_bounded_work(wrong: bool) -> None:
+    """Each step divides by the running sum and multiplies by it in the next: the quotients cancel, and do not pile up."""
+    shape = Shape(rows=16, keys=128, depth=16, block=8)
+    p = flash1_problem(shape)
+    reference, candidate = p.reference["out"].ids, p.candidate["out"].ids
+    if wrong:
+        candidate = np.roll(candidate, 1)
+    results = prove_cheaply(p.arena, reference, candidate, ProofBudget(60, terms=60_000))
+    assert sum(len(r.members) for r in results) == (0 if wrong else 256)
