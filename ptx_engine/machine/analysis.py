@@ -61,9 +61,10 @@ class Analysis:
         clocks = [pc for pc, i in enumerate(self._instructions) if clock_of(i)]
         return self._influence.of(clocks) if clocks else set()
 
-    def harmless(self, instruction: int) -> bool:
-        """Whether nothing that the function computes depends on what an instruction returns."""
-        return self._influence.harmless(instruction)
+    def harmless(self, instruction: int, reaches_global: Callable[[int], bool]) -> bool:
+        """Whether nothing that the function computes depends on what an instruction returns; ``reaches_global`` says of an atomic
+        whether it may be one of global memory."""
+        return self._influence.harmless(instruction, reaches_global)
 
     def certain(self, wait: int) -> bool:
         """Whether what has an effect after a wait for an mbarrier runs only after its success."""

@@ -78,6 +78,7 @@ def apply(memory: Memory, g: Group, space: str, address: np.ndarray, op: AtomicO
 
 
 def _tell(memory: Memory, g: Group, space: str, address: np.ndarray, op: AtomicOp, wants: bool, instruction: int) -> None:
+    memory.log.atomic_spaces.setdefault(instruction, set()).add(space)
     if wants:
         memory.log.schedule_dependent(f"{op.name} returns a value that depends on the schedule", instruction)
     start = perf_counter()

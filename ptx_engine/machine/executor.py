@@ -454,7 +454,7 @@ class Machine:
         launch = self.bound.launch
         dependent = [
             f"{reason} ({self.origins[pc].user_loc or f'PTX line {self.origins[pc].ptx_line}'})"
-            for reason, pc in self.log.dependent.items()
+            for reason, pc in self.log.dependent()
         ]
         if self.agreement.used:
             dependent.append("threads store values to one address that agree at random inputs and are not built alike: not proved equal")

@@ -36,9 +36,11 @@ class FindingLog:
         self.launch = launch
         self.ctas: np.ndarray = np.zeros(0, np.int64)  # linear CTA numbers of the current batch
         #: why equal footprints of this run prove nothing about other schedules, with the instruction
-        self.dependent: dict[str, int] = {}
+        self._dependent: dict[str, set[int]] = {}
         #: whether nothing that is computed depends on what an instruction returns
-        self.harmless: Callable[[int], bool] = lambda instruction: False
+        self.harmless: Callable[[int, Callable[[int], bool]], bool] = lambda instruction, reaches_global: False
+        #: the state spaces that each atomic has been executed on
+        self.atomic_spaces: dict[int, set[str]] = {}
         #: shown with the findings that follow
         self.turn: Turn = ()
         self._entries: dict[tuple[str, int, str], _Entry] = {}
@@ -69,8 +71,18 @@ class FindingLog:
 
     def schedule_dependent(self, reason: str, instruction: int) -> None:
         """Note that what was computed may differ in another schedule that is free of races."""
-        if reason not in self.dependent and not self.harmless(instruction):
-            self.dependent[reason] = instruction
+        self._dependent.setdefault(reason, set()).add(instruction)
+
+    def dependent(self) -> list[tuple[str, int]]:
+        """What may differ, each with the first instruction whose result is not harmless."""
+        found: list[tuple[str, int]] = []
+        for reason, instructions in self._dependent.items():
+            harmful = [pc for pc in sorted(instructions) if not self.harmless(pc, self._may_be_global)]
+            found += [(reason, pc) for pc in harmful[:1]]
+        return found
+
+    def _may_be_global(self, atomic: int) -> bool:
+        return self.atomic_spaces.get(atomic) != {"shared"}
 
     def findings(self) -> list[Finding]:
         """All groups, in order of instruction."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ptx_engine.isa.values import Sym, Value
-from ptx_engine.machine.influence import is_wait
+from ptx_engine.machine.influence import is_strong, is_wait
 from ptx_engine.syntax.ast import Instruction, Reg, Vec
 
 if TYPE_CHECKING:
@@ -92,15 +92,13 @@ def integer_columns(value: Value) -> list[np.ndarray]:
     return [np.asarray(-1 if value is None else value).astype(np.int64)]
 
 
-_STRONG = frozenset(("volatile", "relaxed", "acquire", "mmio"))
 #: instructions with an effect beyond registers
 _EFFECTS = frozenset(["st", "red", "cp", "bar", "barrier", "stmatrix", "ret", "exit", "trap", "brx", "wmma", "bulk", "mbarrier"])
 
 
 def is_strong_load(instruction: Instruction) -> bool:
     """A load that may see another thread's store without a barrier, or a test of an mbarrier."""
-    strong = instruction.opcode == "ld" and not _STRONG.isdisjoint(instruction.modifiers[:1])
-    return strong or instruction.opcode == "atom" or is_wait(instruction)
+    return is_strong(instruction) or is_wait(instruction)
 
 
 @dataclass
