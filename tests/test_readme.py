@@ -31,8 +31,9 @@ FRESH = [command for command in COMMANDS if command.startswith("python3 -m venv"
 CODES = {
     "volta-pass check configs/examples/reduce_no_barrier.toml": 1,
     "volta-pass race configs/examples/reduce_no_barrier.ptx --spec configs/examples/reduce_alone.toml": 1,
+    "volta-pass check configs/suite/cuda/reduce3.toml -D MUTANT=1": 1,
 }
-SLOW = ["volta-pass bench triton", "volta-pass bench order", "volta-pass bench decide"]
+SLOW = ["volta-pass bench triton", "volta-pass bench order", "volta-pass bench decide", "volta-pass bench paper"]
 #: commands that need what another one has made, and the folder in which they meet
 AFTER = {command: earlier for earlier, command in itertools.pairwise(COMMANDS) if " baseline check " in command}
 MADE = re.compile(r"(?<= )(build/baseline|softmax\.html)")

@@ -14,7 +14,7 @@ from volta_pass.spec import SideSpec, Spec, SpecError
 
 def ready_python(side: SideSpec, spec: Spec) -> ReadySide:
     """The function, its parameters matched by name with the launch's arguments. Raises SpecError, LaunchError."""
-    fn = import_object(side, spec.path.parent)
+    fn = side.function or import_object(side, spec.path.parent)
     if not callable(fn):
         hint = "name a function of the input tensors that returns the outputs"
         raise SpecError(f"[{side.side}] {side.source} is no function", span=side.span, source_line=side.source_line, hint=hint)

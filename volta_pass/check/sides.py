@@ -83,7 +83,9 @@ def refuse_unknown_names(spec: Spec, sides: Sequence[ReadySide]) -> None:
 
 
 def read_text(side: SideSpec) -> str:
-    """A side's file. Raises SpecError."""
+    """A side's text, given or in its file. Raises SpecError."""
+    if side.text is not None:
+        return side.text
     try:
         return read_ptx(side.source, "paths are relative to the spec file")
     except LaunchError as error:

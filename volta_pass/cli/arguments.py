@@ -57,10 +57,17 @@ def _add_check_options(parser: argparse.ArgumentParser) -> None:
 
 def _add_check(commands: Any) -> None:
     parser = _add(commands, "check", "Compare the two kernels of a launch spec, or check one for races and memory faults.")
-    what = "a launch spec (TOML), or .ptx and .cu files with --spec"
-    parser.add_argument("files", metavar="SPEC | [REFERENCE] CANDIDATE", nargs="+", help=what)
+    what = "launch specs (TOML), each one comparison or a [sweep]; or .ptx and .cu files with --spec"
+    parser.add_argument("files", metavar="SPEC ... | [REFERENCE] CANDIDATE", nargs="+", help=what)
     parser.add_argument("--spec", default=None, metavar="SPEC", help="the launch spec of kernel files, which replace those it names")
     _add_check_options(parser)
+    _add_jobs(parser)
+
+
+def _add_jobs(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--jobs", "-j", type=_positive_int, default=1, metavar="N", help="work in N processes")
+    parser.add_argument("--scheduler", default=None, metavar="ADDRESS", help="work on a Dask cluster (extra: cluster)")
+    parser.add_argument("--memory-mib", type=_positive_int, default=None, metavar="M", help="memory of each of the N processes (Linux)")
 
 
 def _add_race(commands: Any) -> None:
@@ -113,9 +120,9 @@ def _add_bench(commands: Any) -> None:
     parser = _add(commands, "bench", "Measure, and compare with the targets.")
     what = (
         "triton: validation time over Triton's compile time; exec: thread-instructions per second; order: what order checking adds; "
-        "decide: proofs of attention, products and normalisations"
+        "decide: proofs of attention, products and normalisations; paper: the published comparisons beside the published times"
     )
-    parser.add_argument("name", choices=("triton", "exec", "order", "decide"), metavar="NAME", help=what)
+    parser.add_argument("name", choices=("triton", "exec", "order", "decide", "paper"), metavar="NAME", help=what)
     _add_report(parser)
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
+from typing import Any
 
 from ptx_engine.errors import Span
 from ptx_engine.launch import Launch
@@ -42,13 +44,14 @@ class SideSpec:
     defines: dict[str, Constexpr] = field(default_factory=dict)
     include: tuple[str, ...] = ()
     compiler: str = "nvrtc"
-    #: CUDA C that is in no file; ``source`` then only names it
+    #: PTX or CUDA C that is in no file, or a Python function; ``source`` then only names it
     text: str | None = None
+    function: Callable[..., Any] | None = None
 
     @property
     def runs_code(self) -> bool:
         """True if this side imports Python named by the spec."""
-        return self.kind in (SideKind.TRITON, SideKind.PYTHON)
+        return self.kind in (SideKind.TRITON, SideKind.PYTHON) and self.function is None
 
 
 @dataclass(frozen=True)

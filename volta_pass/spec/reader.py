@@ -20,6 +20,7 @@ from volta_pass.spec.model import SideKind, Spec
 from volta_pass.spec.schema import SCHEMA
 from volta_pass.spec.sides import SideReader
 from volta_pass.spec.structure import SpecError, check_structure, spec_error, suggestion
+from volta_pass.spec.sweep import sweep_points
 
 #: operators an extern device function may stand for
 EXTERN_OPERATORS = (
@@ -42,6 +43,29 @@ def parse_spec(text: str, path: Path, kernels: Sequence["str | Path"] = ()) -> S
     data = _parse_toml(text, table)
     put_kernels(data, kernels)
     check_structure(data, SCHEMA, table)
+    if "sweep" in data:
+        raise spec_error(
+            table, ("sweep",), "a [sweep] is many specs, and one is wanted here", "volta-pass check SPEC; read_sweep in Python"
+        )
+    return _spec(data, table, path)
+
+
+def read_sweep(path: "str | Path") -> list[tuple[Spec, dict[str, Any]]]:
+    """Every spec of a file's [sweep] with the constants and options that it stands for; the only spec of a file without.
+
+    Raises as ``read_spec``.
+    """
+    place = Path(path)
+    table = locate_keys(text := _read_text(place), str(place))
+    data = _parse_toml(text, table)
+    check_structure(data, SCHEMA, table)
+    if "sweep" not in data:
+        return [(_spec(data, table, place), {})]
+    return [(_spec(point.data, table, place), point.configuration) for point in sweep_points(data, table)]
+
+
+def _spec(data: dict[str, Any], table: LineTable, path: Path) -> Spec:
+    """The spec of checked data."""
     _refuse_duplicates(data, table)
     _refuse_tensormaps(data, table)
     sides = SideReader(data, table, path.parent)

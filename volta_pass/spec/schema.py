@@ -98,6 +98,25 @@ _SIDE_KEYS: Schema = {
 
 _SIDE: Schema = {"type": "object", "properties": _SIDE_KEYS, "additionalProperties": False, "description": "a table"}
 
+_CHOICES: Schema = {
+    "description": "a list of numbers, booleans or strings", "type": "array", "minItems": 1, "items": _CONSTANT,
+}  # fmt: skip
+
+_SWEEP: Schema = {
+    "type": "object",
+    "description": "a table",
+    "additionalProperties": False,
+    "properties": {
+        "grid": {
+            "description": 'a formula such as "cdiv(M, BLOCK_M)", or a list of 1 to 3',
+            "anyOf": [_NAME, {"type": "array", "items": _NAME, "minItems": 1, "maxItems": 3}],
+        },
+        "constexprs": {"type": "object", "additionalProperties": _CHOICES, "description": "a table of lists such as {BLOCK = [64, 128]}"},
+        "options": {"type": "object", "additionalProperties": _CHOICES, "description": "a table of lists such as {num_warps = [4, 8]}"},
+        "triton": {"type": "array", "minItems": 1, "items": _SIDE_KEYS["triton"], "description": 'a list of "file.py:kernel"'},
+    },
+}
+
 SCHEMA: Schema = {
     "$schema": "https://json-schema.org/draft/2020-12/schema",
     "title": "volta-pass launch spec",
@@ -116,6 +135,7 @@ SCHEMA: Schema = {
         },
         "reference": _SIDE,
         "candidate": _SIDE,
+        "sweep": _SWEEP,
         "compare": {
             "type": "object",
             "description": "a table",

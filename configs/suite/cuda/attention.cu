@@ -15,7 +15,11 @@
 #define MUTANT 0
 #endif
 
-constexpr int ROWS = 16, KEYS = 512, D = 64, BC = 128, THREADS = 128, OFFSET = KEYS - ROWS, PARTS = THREADS / ROWS;
+#ifndef KEYS
+#define KEYS 512
+#endif
+
+constexpr int ROWS = 16, D = 64, BC = 128, THREADS = 128, OFFSET = KEYS - ROWS, PARTS = THREADS / ROWS;
 constexpr float SCALE = 0.125f;
 
 __device__ __forceinline__ bool visible(int row, int key) { return CAUSAL == 0 || key <= row + OFFSET; }

@@ -19,7 +19,7 @@ constexpr int TILE = 32, THREADS = 512, HALVES = TILE * TILE / THREADS;
 
 // The reference. (Its operands are floats even where a kernel's are halves: both stand for the same real numbers.)
 extern "C" __global__ void gemm_naive(const float *A, const float *B, float *C, int M, int N, int K) {
-    for (int e = threadIdx.x; e < TILE * TILE; e += THREADS) {
+    for (int e = threadIdx.x; e < TILE * TILE; e += blockDim.x) {
         const int row = blockIdx.y * TILE + e / TILE, col = blockIdx.x * TILE + e % TILE;
         const float *a = A + (size_t)row * K, *b = B + col;
         float sum = 0.0f;

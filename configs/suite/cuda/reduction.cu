@@ -1,7 +1,8 @@
 // Sum of a block's elements in shared memory, step by step (interleaved addressing to warp-synchronous code).
 //
 // Steps 5 to 7 end in code that trusts the 32 threads of a warp to run in step, which no GPU has promised since Volta: they race.
-// The repaired twins order the last steps with __syncwarp, or exchange by shuffles.
+// VOLATILE=1 makes those accesses volatile, as the code of that time had them: strong operations, so no data race by the letter,
+// but what they read depends on the schedule. The repaired twins order the last steps with __syncwarp, or exchange by shuffles.
 // MUTANT=1 loses the barrier of the loop (or the last __syncwarp), MUTANT=2 leaves out the last step of the tree.
 
 #ifndef ELEMENTS
@@ -12,6 +13,9 @@
 #endif
 #ifndef MUTANT
 #define MUTANT 0
+#endif
+#ifndef VOLATILE
+#define VOLATILE 0
 #endif
 
 #if MUTANT == 1
@@ -86,7 +90,13 @@ extern "C" __global__ void reduce4(const float *x, float *out) {
     if (t == 0) out[blockIdx.x] = data[0];
 }
 
-__device__ void warp_tail(volatile float *data, unsigned t) {
+#if VOLATILE
+typedef volatile float Shared;
+#else
+typedef float Shared;
+#endif
+
+__device__ void warp_tail(Shared *data, unsigned t) {
     data[t] += data[t + 32];
     data[t] += data[t + 16];
     data[t] += data[t + 8];

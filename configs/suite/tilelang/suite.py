@@ -1,6 +1,6 @@
 """All kernels of this folder at small sizes, by name; run as a program, it compiles them:
 
-    VOLTA_VALIDATE=1 VOLTA_TARGET=cuda:80 python suite.py [NAME ...]
+VOLTA_VALIDATE=1 VOLTA_TARGET=cuda:80 python suite.py [NAME ...]
 """
 
 import sys
