@@ -38,7 +38,7 @@ _WORLD_OUTPUTS, _WORLD_TERMS = 1 << 18, 1 << 22
 #: outputs looked at in float64 where fingerprints agree
 _SAMPLE = 64
 #: outputs looked at in float64 where fingerprints alone are to prove
-_GLANCE = 4
+_GLANCE = 2
 #: proved classes per tensor whose domains are compared
 _DOMAIN_CLASSES = 64
 #: representatives per tensor that a witness is searched for

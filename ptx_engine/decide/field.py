@@ -94,15 +94,15 @@ class Field:
         return tables
 
     def matmul(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-        """Batched exact products (..., M, K) @ (..., K, N) of field elements, through float64 matrix products.
+        """Batched exact products (..., M, K) @ (..., K, N) of field elements (of any unsigned type), through float64 products.
 
         The left side is split into 16 low and 15 high bits, K into blocks, so that every sum is an exact float64.
         """
         if x.shape[-2] == 1 and y.shape[-1] == 1:
-            return self._inner(x[..., 0, :], y[..., 0])[..., None, None]
+            return self._inner(np.asarray(x[..., 0, :], np.uint64), np.asarray(y[..., 0], np.uint64))[..., None, None]
         # in C order whatever the views' layout: otherwise these are no BLAS calls
-        high = (x >> np.uint64(16)).astype(np.float64, order="C")
-        low = (x & np.uint64(0xFFFF)).astype(np.float64, order="C")
+        high = (x >> 16).astype(np.float64, order="C")
+        low = (x & 0xFFFF).astype(np.float64, order="C")
         right = y.swapaxes(-1, -2).astype(np.float64, order="C").swapaxes(-1, -2)
         p = np.uint64(self.p)
         total: np.ndarray | None = None

@@ -194,9 +194,9 @@ def _pow(level: Level, step: Step) -> np.ndarray:
 @_evaluates(Op.DOT)
 def _dot(level: Level, step: Step) -> np.ndarray:
     assert step.rows is not None and step.cols is not None and step.c is not None
-    rows = np.moveaxis(level.get(step.rows), -1, 0)
-    cols = np.moveaxis(level.get(step.cols), -1, 0).swapaxes(-1, -2)
-    product = np.moveaxis(level.field.matmul(rows, cols), 0, -1)
+    # point by point from here on, and in the values' own 32 bits as long as they are only moved
+    rows, cols = (np.ascontiguousarray(np.moveaxis(level.values.take(x, axis=0), -1, 0)) for x in (step.rows, step.cols))
+    product = np.moveaxis(level.field.matmul(rows, cols.swapaxes(-1, -2)), 0, -1)
     return level.field.add(product, level.get(step.c))
 
 

@@ -249,6 +249,11 @@ def _counted(ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Distinct ids, ascending, and how often each stands."""
     if not ids.size:
         return ids, ids
+    low = int(ids.min())
+    if int(ids.max()) - low < 4 * ids.size:
+        all_counts = np.bincount(ids - np.int32(low))
+        distinct = np.flatnonzero(all_counts)
+        return (distinct + low).astype(np.int32), all_counts[distinct].astype(np.int32)
     ids = np.sort(ids)
     starts = np.flatnonzero(np.concatenate((np.ones(1, bool), ids[1:] != ids[:-1])))
     return ids[starts], np.diff(starts, append=len(ids)).astype(np.int32)

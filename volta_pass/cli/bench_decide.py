@@ -41,10 +41,11 @@ def lines_of(name: str, found: Figures, target_s: float) -> list[Line]:
     if not found.proved:
         return [(f"{name}: not proved: {found.reason}", 1, "failures", 0)]
     return [
-        (f"{name}: decide {found.outputs} outputs, CPU", found.decide_s, "s", target_s),
+        (f"{name}: decide, CPU", found.decide_s, "s", target_s),
         (f"{name}: decide, wall", found.wall_s, "s", None),
-        (f"{name}: build {found.terms} terms, CPU", found.build_s, "s", None),
+        (f"{name}: build, CPU", found.build_s, "s", None),
         (f"{name}: peak", found.peak_mib, "MiB", PEAK_TARGET_MIB),
+        (f"{name}: outputs", found.outputs, "", None),
         (f"{name}: one output, CPU", found.element_s, "s", None),
     ]
 
@@ -52,14 +53,14 @@ def lines_of(name: str, found: Figures, target_s: float) -> list[Line]:
 def _z3_line(name: str) -> Line:
     """Z3 on one output: its CPU seconds, and in the unit what it answered."""
     if importlib.util.find_spec("z3") is None:
-        return (f"{name}: Z3, one output", 0, "not installed", None)
+        return (f"{name}: Z3", 0, "not installed", None)
     try:
         found = json.loads(_child("bench_decide_z3", name, str(Z3_LIMIT_S * 1000), timeout_s=Z3_LIMIT_S + _GRACE_S))
     except subprocess.TimeoutExpired:
-        return (f"{name}: Z3, one output", Z3_LIMIT_S + _GRACE_S, "s (stopped)", None)
+        return (f"{name}: Z3", Z3_LIMIT_S + _GRACE_S, "s (stopped)", None)
     except subprocess.CalledProcessError as error:
-        return (f"{name}: Z3, one output", 0, f"failed ({error.returncode})", None)
-    return (f"{name}: Z3 {found['version']}, one output, CPU", found["seconds"], f"s ({found['answer']})", None)
+        return (f"{name}: Z3", 0, f"failed ({error.returncode})", None)
+    return (f"{name}: Z3 {found['version']}", found["seconds"], f"s ({found['answer']})", None)
 
 
 def scaling_lines(seconds: dict[str, list[float]]) -> list[Line]:
@@ -67,7 +68,7 @@ def scaling_lines(seconds: dict[str, list[float]]) -> list[Line]:
     lines: list[Line] = []
     for name, found in seconds.items():
         series = SERIES[name]
-        lines += [(f"{name}, {series.size_name} = {size}", s, "s", None) for size, s in zip(series.sizes, found)]
+        lines += [(f"{name}, {series.size_name}={size}", s, "s", None) for size, s in zip(series.sizes, found)]
         lines.append((f"{name}: over {series.size_name}", exponent(list(series.sizes), found), "exponent", EXPONENT_TARGET))
     return lines
 

@@ -37,17 +37,18 @@ class Case:
     alone: bool = False
 
 
+#: attention over rows x keys x depth, a matrix product of m x n x k, layer norms (LN) of a row; FA: flash attention
 CASES: dict[str, Case] = {
-    "flash attention 1, 16 x 512 x 64": Case(lambda: flash1_problem(_HEAD), 2.0),
-    "flash attention 2, 16 x 512 x 64": Case(lambda: flash2_problem(_HEAD), 2.0),
-    "flash attention 2, causal": Case(lambda: flash2_problem(replace(_HEAD, causal=True)), 2.0),
-    "matmul 64 x 64, K = 4096": Case(lambda: matmul_problem(64, 64, 4096), 3.0),
-    "convolution 96 x 128, K = 363": Case(lambda: conv_problem(96, 128, 363), 3.0),
-    "attention 128 x 2048 x 128": Case(lambda: tile_problem(_TILE), 10.0),
-    "attention 128 x 2048 x 128, fingerprint": Case(lambda: tile_problem(_TILE), 1.5, Mode.FINGERPRINT, alone=True),
-    "layer norm 4096, moments": Case(lambda: norm.layer_norm_problem(norm.moments, 4096), 1.0),
-    "layer norm 4096, Welford": Case(lambda: norm.layer_norm_problem(norm.welford, 4096), 1.0),
-    "layer norm 4096, Chan": Case(lambda: norm.layer_norm_problem(norm.chan, 4096), 1.0),
+    "FA1 16x512x64": Case(lambda: flash1_problem(_HEAD), 2.0),
+    "FA2 16x512x64": Case(lambda: flash2_problem(_HEAD), 2.0),
+    "FA2 causal": Case(lambda: flash2_problem(replace(_HEAD, causal=True)), 2.0),
+    "matmul 64x64x4096": Case(lambda: matmul_problem(64, 64, 4096), 3.0),
+    "conv 96x128x363": Case(lambda: conv_problem(96, 128, 363), 3.0),
+    "tile 128x2048x128": Case(lambda: tile_problem(_TILE), 10.0),
+    "tile 128x2048x128 fingerprint": Case(lambda: tile_problem(_TILE), 1.5, Mode.FINGERPRINT, alone=True),
+    "LN 4096 moments": Case(lambda: norm.layer_norm_problem(norm.moments, 4096), 1.0),
+    "LN 4096 Welford": Case(lambda: norm.layer_norm_problem(norm.welford, 4096), 1.0),
+    "LN 4096 Chan": Case(lambda: norm.layer_norm_problem(norm.chan, 4096), 1.0),
 }
 
 

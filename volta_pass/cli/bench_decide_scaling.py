@@ -25,10 +25,10 @@ class Series:
 
 
 SERIES: dict[str, Series] = {
-    "matmul 64 x 64": Series("K", (1024, 2048, 4096), lambda k: matmul_problem(64, 64, k)),
-    "flash attention 2, 16 rows": Series("N", (512, 1024, 2048), lambda n: flash2_problem(Shape(16, n, 64, 128))),
-    "layer norm, Welford": Series("N", (1024, 2048, 4096), lambda n: layer_norm_problem(welford, n)),
-    "matmul K = 512": Series("outputs", (4096, 16384, 65536), lambda n: matmul_problem(n // 64, 64, 512)),
+    "matmul 64x64": Series("K", (1024, 2048, 4096), lambda k: matmul_problem(64, 64, k)),
+    "FA2 16 rows": Series("N", (512, 1024, 2048), lambda n: flash2_problem(Shape(16, n, 64, 128))),
+    "LN Welford": Series("N", (1024, 2048, 4096), lambda n: layer_norm_problem(welford, n)),
+    "matmul K=512": Series("outputs", (4096, 16384, 65536), lambda n: matmul_problem(n // 64, 64, 512)),
 }
 
 
