@@ -32,6 +32,7 @@ CODES = {
     "volta-pass check configs/examples/reduce_no_barrier.toml": 1,
     "volta-pass race configs/examples/reduce_no_barrier.ptx --spec configs/examples/reduce_alone.toml": 1,
     "volta-pass check configs/suite/cuda/reduce3.toml -D MUTANT=1": 1,
+    "volta-pass check configs/sweep/small.toml --allow-code --jobs 2": 1,
 }
 SLOW = ["volta-pass bench triton", "volta-pass bench order", "volta-pass bench decide", "volta-pass bench paper"]
 #: commands that need what another one has made, and the folder in which they meet

@@ -1,4 +1,4 @@
-"""``volta-pass check SPEC`` and ``check REF CAND --spec SPEC``, and their output, shared with ``race``."""
+"""``volta-pass check SPEC ...`` and ``check REF CAND --spec SPEC``, and their output, shared with ``race``."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import json
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from ptx_engine.errors import LaunchError
 from volta_pass.check import CheckOptions, check_spec
@@ -21,8 +22,14 @@ from volta_pass.terminal import wants_color
 
 
 def command(args: argparse.Namespace) -> int:
-    """Check a spec, or kernel files under one; the exit code is the verdict."""
+    """Check specs, or kernel files under one; the exit code is the verdict, of many the worst."""
     kernels = _kernels(args)
+    if args.spec is None:
+        from volta_pass.cli.check_many import check_points, points_of
+
+        points = [(with_defines(spec, args.define) if isinstance(spec, Spec) else spec, named) for spec, named in points_of(args.files)]
+        if len(points) > 1 or points[0][1] or args.scheduler or args.jobs > 1:
+            return check_points(points, check_options(args), args)
     spec = with_defines(read_spec(args.spec or args.files[0], kernels), args.define)
     return show(check_spec(spec, check_options(args)), args, ptx_name=spec.candidate.source)
 
@@ -30,7 +37,7 @@ def command(args: argparse.Namespace) -> int:
 def _kernels(args: argparse.Namespace) -> list[str]:
     """The kernel files of the command line. Raises LaunchError where they and the spec do not fit."""
     if args.spec is None:
-        if len(args.files) > 1 or kind_of(args.files[0]) is SideKind.CUDA:
+        if any(kind_of(path) is SideKind.CUDA or (len(args.files) > 1 and Path(path).suffix.lower() == ".ptx") for path in args.files):
             hint = "volta-pass check SPEC.toml, or volta-pass check REFERENCE.cu CANDIDATE.cu --spec SPEC.toml"
             raise LaunchError("kernels need a launch spec", hint=hint)
         return []

@@ -31,18 +31,19 @@ class Point:
     configuration: dict[str, Any]
 
 
+#: where a value goes, and the values
+Axes = list[tuple[tuple[str, ...], list[Any]]]
+
+
 def sweep_points(data: Mapping[str, Any], table: LineTable) -> Iterator[Point]:
     """Every combination of a checked spec's sweep. Raises SpecError."""
     sweep = data["sweep"]
-    axes = [(("triton",), sweep.get("triton", []))]
+    axes: Axes = [(("triton",), sweep.get("triton", []))]
     axes += [((kind, name), values) for kind in ("constexprs", "options") for name, values in sweep.get(kind, {}).items()]
     axes = [(place, values) for place, values in axes if values]
     _refuse_misfits(data, axes, table)
     for values in itertools.product(*(values for _, values in axes)):
         yield _point(data, {place: value for (place, _), value in zip(axes, values)}, table)
-
-
-Axes = list[tuple[tuple[str, ...], list[Any]]]
 
 
 def _refuse_misfits(data: Mapping[str, Any], axes: Axes, table: LineTable) -> None:

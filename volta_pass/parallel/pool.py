@@ -1,0 +1,179 @@
+"""Tasks over workers: results in the order of the tasks, and the work of a worker that was killed is done again.
+
+A worker that dies breaks its whole pool, and nothing says which of the tasks in flight killed it. So only as many are in flight as
+there are workers, and after a break each of them is repeated in a pool of its own: one that kills its worker every time is given up
+with the reason, and takes no other with it. What crosses the border to our own processes is pickled by ``concurrent.futures``.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import sys
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, ProcessPoolExecutor, as_completed, wait
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+Task = TypeVar("Task")
+Result = TypeVar("Result")
+
+#: how often a task whose worker died is repeated
+RETRIES = 2
+
+
+@dataclass(frozen=True)
+class Lost:
+    """A task that has no result, and why."""
+
+    reason: str
+
+
+def run_tasks(
+    step: Callable[[Task], Result],
+    tasks: Sequence[Task],
+    *,
+    workers: int = 1,
+    executor: Executor | None = None,
+    retries: int = RETRIES,
+    memory_mib: int | None = None,
+    on_done: Callable[[int], None] = lambda number: None,
+) -> list[Result | Lost]:
+    """``step`` of every task, in the order of the tasks.
+
+    One worker and no executor: in this process. ``executor`` is used as it is: what it loses is Lost, unless it repeats work itself.
+    ``memory_mib`` bounds each of our workers (Linux; an allocation beyond it is a MemoryError there). ``on_done`` is told the number of
+    each task that is done. ``step`` must be importable, and raises only what is to be Lost.
+    """
+    if executor is not None:
+        return _on_given(step, tasks, executor, on_done)
+    if workers <= 1:
+        return _here(step, tasks, on_done)
+    return _Pools(step, tasks, min(workers, max(1, len(tasks))), retries, memory_mib, on_done).run()
+
+
+def _here(step: Callable[[Task], Result], tasks: Sequence[Task], on_done: Callable[[int], None]) -> list[Result | Lost]:
+    results: list[Result | Lost] = []
+    for number, task in enumerate(tasks):
+        results.append(step(task))
+        on_done(number)
+    return results
+
+
+def _on_given(
+    step: Callable[[Task], Result], tasks: Sequence[Task], executor: Executor, on_done: Callable[[int], None]
+) -> list[Result | Lost]:
+    results: list[Result | Lost] = [Lost("the executor took no more work")] * len(tasks)
+    running: dict[Future[Result], int] = {}
+    for number, task in enumerate(tasks):
+        try:
+            running[executor.submit(step, task)] = number
+        except RuntimeError as error:  # (BrokenExecutor is one)
+            results[number] = Lost(f"the executor takes no more work: {error}")
+    for future in as_completed(running):
+        results[running[future]] = _result_of(future)
+        on_done(running[future])
+    return results
+
+
+def _result_of(future: Future[Result]) -> Result | Lost:
+    """A result, or why there is none; whatever an executor raises is a reason."""
+    try:
+        return future.result()
+    except Exception as error:
+        return Lost(f"{type(error).__name__}: {error}")
+
+
+def _limit_memory(mib: int) -> None:
+    """Bound what this process may allocate; systems that count no private mappings (macOS, Windows) do not hold to it."""
+    if sys.platform != "linux":
+        return
+    import resource
+
+    _, most = resource.getrlimit(resource.RLIMIT_DATA)
+    wanted = mib << 20
+    resource.setrlimit(resource.RLIMIT_DATA, (wanted if most == resource.RLIM_INFINITY else min(wanted, most), most))
+
+
+@dataclass
+class _Pools(Generic[Task, Result]):
+    """One pool after the other, until every task has a result or was given up."""
+
+    step: Callable[[Task], Result]
+    tasks: Sequence[Task]
+    workers: int
+    retries: int
+    memory_mib: int | None
+    on_done: Callable[[int], None]
+    results: dict[int, Result | Lost] = field(default_factory=dict)
+
+    def run(self) -> list[Result | Lost]:
+        waiting = deque(range(len(self.tasks)))
+        barren = 0
+        while waiting and barren <= self.retries:
+            known = len(self.results)
+            for number in self._until_broken(waiting):
+                self._alone(number)
+            barren = barren + 1 if len(self.results) == known else 0
+        for number in waiting:
+            self._keep(number, Lost("its workers died before they took any work"))
+        return [self.results[number] for number in range(len(self.tasks))]
+
+    def _pool(self, workers: int) -> ProcessPoolExecutor:
+        """Fresh interpreters: a fork of a process with threads (NumPy's, a progress bar's) may hang."""
+        spawn = multiprocessing.get_context("spawn")
+        if self.memory_mib is None:
+            return ProcessPoolExecutor(workers, spawn)
+        return ProcessPoolExecutor(workers, spawn, _limit_memory, (self.memory_mib,))
+
+    def _until_broken(self, waiting: deque[int]) -> list[int]:
+        """Work until nothing waits or the pool breaks; the tasks that were in flight then."""
+        running: dict[Future[Result], int] = {}
+        suspects: list[int] = []
+        with self._pool(self.workers) as pool:
+            while not suspects and self._fill(pool, waiting, running) and running:
+                finished, _ = wait(running, return_when=FIRST_COMPLETED)
+                suspects += self._collect(finished, running)
+            wait(running)  # a broken pool ends them all at once
+            suspects += self._collect(set(running), running)
+        return sorted(suspects)
+
+    def _fill(self, pool: ProcessPoolExecutor, waiting: deque[int], running: dict[Future[Result], int]) -> bool:
+        """Put as many tasks in flight as there are workers; False for a broken pool."""
+        while waiting and len(running) < self.workers:
+            try:
+                running[pool.submit(self.step, self.tasks[waiting[0]])] = waiting[0]
+            except BrokenExecutor:
+                return False
+            waiting.popleft()
+        return True
+
+    def _collect(self, finished: set[Future[Result]], running: dict[Future[Result], int]) -> list[int]:
+        """Keep the results; the tasks whose pool broke."""
+        lost = []
+        for future in finished:
+            number = running.pop(future)
+            if isinstance(future.exception(), BrokenExecutor):
+                lost.append(number)
+            else:
+                result = _result_of(future)
+                self._keep(number, result)
+        return lost
+
+    def _alone(self, number: int) -> None:
+        for _ in range(self.retries):
+            with self._pool(1) as pool:
+                try:
+                    future = pool.submit(self.step, self.tasks[number])
+                    if not isinstance(future.exception(), BrokenExecutor):
+                        result = _result_of(future)
+                        self._keep(number, result)
+                        return
+                except BrokenExecutor:
+                    continue
+        times = self.retries + 1
+        self._keep(number, Lost(f"its worker died {times} times: killed from outside, out of memory, or a crash in native code"))
+
+    def _keep(self, number: int, result: Result | Lost) -> None:
+        self.results[number] = result
+        self.on_done(number)
