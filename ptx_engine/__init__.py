@@ -9,13 +9,14 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ptx_engine import decide as decide
     from ptx_engine.machine.emulate import Emulation as Emulation
     from ptx_engine.machine.emulate import emulate as emulate
 
 #: public name -> module that defines it
-_HOMES = {"Emulation": "ptx_engine.machine.emulate", "emulate": "ptx_engine.machine.emulate"}
+_HOMES = {"Emulation": "ptx_engine.machine.emulate", "emulate": "ptx_engine.machine.emulate", "decide": "ptx_engine.decide"}
 
-__all__ = ["Emulation", "emulate"]
+__all__ = ["Emulation", "decide", "emulate"]
 
 
 def __getattr__(name: str) -> Any:

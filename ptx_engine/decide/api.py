@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import ModuleType
 from typing import Any, overload
 
 import numpy as np
@@ -12,6 +13,14 @@ from ptx_engine.launch import Footprint
 from ptx_engine.terms.arena import Arena
 from ptx_engine.terms.expr import Expr
 from ptx_engine.verdict import Verdict
+
+
+class CallableModule(ModuleType):
+    """The package ``ptx_engine.decide`` as a function: ``ptx_engine.decide(reference, candidate, budget=...)``."""
+
+    def __call__(self, *sides: Any, **options: Any) -> Verdict:
+        return decide(*sides, **options)
+
 
 Terms = Expr | Sequence[Expr]
 

@@ -195,6 +195,21 @@ class Forms:
         found = self.facts.get(self.key(self.scaled(poly)))
         return found or (shown if shown is not Sign.UNKNOWN else self._beyond(poly) or self._assumed(poly))
 
+    def assumed_range(self, value: Poly) -> tuple[int | None, int | None]:
+        """What is assumed of the range of an integer."""
+        low, high = self._at_least(value), self._at_least({t: -c for t, c in value.items()})
+        return low, None if high is None else -high
+
+    def _at_least(self, value: Poly) -> int | None:
+        """The least integer that a value is assumed not to be below."""
+        direction, constant = _direction(value)
+        known = self._thresholds.get(direction) if direction else None
+        if known is None:
+            return None
+        (term, coef), *_ = direction
+        above = mpq(value[term]) / coef * (constant - known[0])  # value >= this, or > unless the flag is set
+        return int(-(-above.numerator // above.denominator)) if known[1] else int(above.numerator // above.denominator) + 1
+
     def _beyond(self, poly: Poly) -> Sign | None:
         """The sign of what is a constant above a polynomial that is assumed to have one."""
         direction, constant = _direction(poly)

@@ -46,8 +46,11 @@ class Integers:
         if cases is not None:
             return cases
         for value in (p, p := self._modulo(p, bits)):
-            if any(_within(known(value), low, high) for known in self._ranges()):
-                return value
+            for known in self._ranges():
+                below, above = known(value)
+                if below is not None and above is not None and wrapped(below) - below == wrapped(above) - above:
+                    if above - below < 1 << bits:  # all in one period
+                        return self.forms.add(value, self.forms.rational(wrapped(below) - below))
         common = _twos(p)
         if 0 < common < bits:  # wrap(2^j q, b) = 2^j wrap(q, b - j)
             inner = self.wrap({t: c // (1 << common) for t, c in p.items()}, -(bits - common) if signed else bits - common)
@@ -281,7 +284,3 @@ def _twos(p: Poly) -> int:
     for c in p.values():
         union |= int(c)
     return (union & -union).bit_length() - 1
-
-
-def _within(known: tuple[Coef | None, Coef | None], low: int, high: int) -> bool:
-    return known[0] is not None and known[1] is not None and low <= known[0] and known[1] <= high

@@ -126,13 +126,14 @@ class Rounding:
         return self._by_division(value, a, low, high)
 
     def _known_range(self, value: Poly) -> Range:
-        """The range of a value, by what is assumed of its sign too."""
-        low, high = poly_range(self.ring, value)
-        if low is not None and low < 0 and self.forms.sign(value) is not Sign.UNKNOWN:
-            low = 0
-        if high is not None and high > 0 and self.forms.sign(negated(value)) is not Sign.UNKNOWN:
-            high = 0
-        return low, high
+        """The range of an integer, by what is assumed in the case at hand too."""
+        ranges = [poly_range(self.ring, value), self.forms.assumed_range(value)]
+        if self.forms.sign(value) is not Sign.UNKNOWN:
+            ranges.append((0, None))
+        if self.forms.sign(negated(value)) is not Sign.UNKNOWN:
+            ranges.append((None, 0))
+        lows, highs = ([end for r in ranges if (end := r[side]) is not None] for side in (0, 1))
+        return max(lows, default=None), min(highs, default=None)
 
     def _by_division(self, value: Poly, a: mpq, low: Coef, high: Coef) -> Poly | None:
         """floor(a * P) as a division, where a is a rounded-up reciprocal (or multiple of one)."""
@@ -214,7 +215,7 @@ class Rounding:
                 continue
             add_into(near, inner, c)
             slack_low, slack_high = (slack_low - c, slack_high) if c > 0 else (slack_low, slack_high - c)
-        low, high = poly_range(self.ring, near)
+        low, high = self._known_range(near)
         return (
             None if low is None else -floor_of(-(low + slack_low)) if slack_low == 0 else floor_of(low + slack_low) + 1,
             None if high is None else floor_of(high + slack_high) if slack_high == 0 else -floor_of(-(high + slack_high)) - 1,

@@ -171,12 +171,19 @@ class Selections:
         return frozenset({(next(iter(members)), self.forms.key(chosen))}) if len(members) == 1 else None
 
     def _known(self, chosen: Poly) -> tuple[frozenset[Entry], ...]:
-        """The sets that a value is a position over."""
-        if len(chosen) != 1:
+        """The sets that a value is a position over: an atom, and a constant added to all positions."""
+        ring, shift = self.forms.ring, chosen.get(ONE_TERM, 0)
+        terms = [t for t in chosen if t != ONE_TERM]
+        if len(terms) != 1 or chosen[terms[0]] != 1:
             return ()
-        ((term, coef),) = chosen.items()
-        powers = self.forms.ring.powers[term]
-        return self._positions.get(powers[0][0], ()) if coef == 1 and len(powers) == 1 and powers[0][1] == 1 else ()
+        powers = ring.powers[terms[0]]
+        known = self._positions.get(powers[0][0], ()) if len(powers) == 1 and powers[0][1] == 1 else ()
+        return tuple(self._shifted(entries, shift) for entries in known)
+
+    def _shifted(self, entries: frozenset[Entry], shift: Coef) -> frozenset[Entry]:
+        if not shift:
+            return entries
+        return frozenset((m, self.forms.key(self.forms.add(dict(key), {ONE_TERM: shift}))) for m, key in entries)
 
     def _first_at_ties(self, tie: Poly, a: Poly, b: Poly, left: frozenset[Entry], right: frozenset[Entry]) -> bool:
         """Whether the smaller position is taken at a tie: by comparing them, or since one set precedes the other."""
@@ -191,6 +198,8 @@ class Selections:
     def _joined(self, entries: frozenset[Entry]) -> Poly:
         """The position of the maximum over a set of pairs, the least one at ties. Of two values it is also that of the minimum
         with the values exchanged: which of the two is meant shows only when it is joined to others."""
+        first = min(_constants(entries) or [0])
+        entries = self._shifted(entries, -first)
         spellings = [entries]
         if len(entries) == 2:
             (x, a), (y, b) = entries
@@ -205,7 +214,7 @@ class Selections:
         make = Atom(Kind.FUNCTION, sign, name="argmax", args=args, integer=integer, low=low, high=high)
         atom = self.forms.ring.atom(("argmax", entries), make)
         self._positions[atom] = tuple(spellings)
-        return {self.forms.ring.atom_term(atom): 1}
+        return self.forms.add({self.forms.ring.atom_term(atom): 1}, self.forms.rational(first))
 
 
 def _constants(entries: frozenset[Entry]) -> list[Coef] | None:

@@ -192,7 +192,8 @@ MUTANTS: dict[str, Mutant] = {
     "every term is an integer": Mutant(normal_rounding, "integral", _floor_everything, "floor of a sum"),
     "division by any fraction that is near": Mutant(
         normal_rounding, "_from_below", _nearest, "unsigned division by 3 with a magic number too small"),
-    "wraps never matter": Mutant(normal_integers, "_within", _always(True), "wrapping_that_matters"),
+    "wraps never matter": Mutant(
+        normal_integers.Integers, "wrap", lambda original: lambda self, p, width: p, "wrapping_that_matters"),
     "modulo one bit less": Mutant(normal_integers.Integers, "_modulo", _modulo_less, "modulo one bit less"),
     "bits never overlap": Mutant(normal_integers.Integers, "_disjoint", _always(True), "or as a sum"),
     "ties go anywhere": Mutant(normal_select.Selections, "_first_at_ties", _always(True), "argmax_with_the_later_one_kept"),

@@ -1,0 +1,193 @@
+"""Formulas in the front end's words: selections by many conditions, casts, fields, running statistics, positions."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+import ptx_engine.decide
+from ptx_engine.decide import Budget, decide
+from ptx_engine.terms import Arena, Expr, Op, Vector, symbols
+from ptx_engine.terms.formulas import (
+    argmax,
+    both,
+    ceil,
+    clamp,
+    either,
+    equal,
+    exp,
+    field,
+    floor,
+    max,
+    maximum,
+    mean,
+    min,
+    minimum,
+    negation,
+    quotient,
+    remainder,
+    round_even,
+    running,
+    saturate,
+    shift_right,
+    softmax,
+    sqrt,
+    total,
+    trunc,
+    where,
+    wrap,
+)  # fmt: skip
+from ptx_engine.verdict import Status, Verdict
+
+
+def vector(names: str, fmt: str = "f32") -> Vector:
+    x = symbols(names, fmt=fmt)
+    assert isinstance(x, Vector)
+    return x
+
+
+def scalars(names: str, fmt: str = "f32") -> tuple[Expr, ...]:
+    found = symbols(names, fmt=fmt)
+    return found if isinstance(found, tuple) else (found,)  # type: ignore[return-value]
+
+
+def proved(reference: Expr | Vector, candidate: Expr | Vector) -> bool:
+    return decide(reference, candidate).status is Status.PROVED
+
+
+def test_the_package_is_the_function() -> None:
+    x = vector("x:16")
+    verdict = ptx_engine.decide(softmax(x), softmax(x - max(x)), budget=Budget(seconds=30), assumptions=frozenset())  # type: ignore[operator]
+    assert isinstance(verdict, Verdict) and verdict.status is Status.PROVED
+    arena = x[0].arena
+    assert isinstance(arena, Arena)
+    program = (
+        "import ptx_engine\nfrom ptx_engine.terms.formulas import *\nx = symbols('x:4')\n"
+        "print(ptx_engine.decide(softmax(x), softmax(x - max(x))).status.value, ptx_engine.decide(x, x * 2).status.value)"
+    )
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=120)
+    assert run.stdout.split() == ["proved", "refuted"]
+
+
+# --- conditions ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("count", [2, 5, 10])
+def test_selections_by_ten_conditions(count: int) -> None:
+    """A value by independent conditions, one after the other, against the same from the other end."""
+    x, y = symbols(f"x:{count} y:{count}")  # type: ignore[misc]
+    forwards = backwards = x[0] * 0
+    for p, q in zip(x, y):
+        forwards = where(p > 0, forwards + q, forwards)
+    for p, q in reversed(list(zip(x, y))):
+        backwards = backwards + where(negation(p <= 0), q, 0)
+    assert proved(forwards, backwards)
+    assert decide(forwards, backwards + where(x[0] >= 0, y[0], 0) - where(x[0] > 0, y[0], 0)).status is Status.REFUTED
+
+
+def test_conditions_scaled_turned_and_joined() -> None:
+    x, y, z = scalars("x y z")
+    forms = [where(x < y, z, 0), where(y > x, z, 0), where(negation(y <= x), z, 0), where(3 * x < 3 * y, z, 0), where(x - y < 0, z, 0)]
+    for form in forms[1:]:
+        assert proved(forms[0], form)
+    assert proved(where(both(x < y, y < z), 1, 0), where(x < y, where(y < z, 1, 0), 0) + 0 * z)
+    assert proved(where(either(x < y, y < x), z, 0), where(equal(x, y), 0, z))
+    assert decide(where(x < y, z, 0), where(-3 * x < -3 * y, z, 0)).status is Status.REFUTED
+
+
+@pytest.mark.parametrize("extreme", ["max", "min"])
+def test_nan_aware_extremes_of_compilers(extreme: str) -> None:
+    """LLVM's maxnum and maximum spelled out: unordered operands are tested first; over the reals the tests are false."""
+    x, y = scalars("x y")
+    arena = x.arena
+
+    def unordered(v: Expr) -> Expr:
+        return Expr(arena, int(arena.compare(Op.NE, v.id, v.id)))  # type: ignore[call-overload]
+
+    expected = maximum(x, y) if extreme == "max" else minimum(x, y)
+    chosen = where(x > y, x, y) if extreme == "max" else where(x < y, x, y)
+    maxnum = where(unordered(x), y, where(unordered(y), x, chosen))
+    maximum_ = where(either(unordered(x), unordered(y)), x + y, chosen)
+    zeros = where(equal(x, y), where(equal(x, 0), x + y - y, x), chosen)  # signed zeros: one value here
+    for form in (maxnum, maximum_, zeros):
+        assert proved(expected, form)
+    assert decide(expected, where(unordered(x), y, where(x > y, y, x) if extreme == "max" else x)).status is Status.REFUTED
+
+
+# --- casts and fields -----------------------------------------------------------------------------
+
+
+def test_saturating_casts_are_clamps() -> None:
+    (x,) = scalars("x")
+    for bits, signed, low, high in ((8, True, -128, 127), (8, False, 0, 255), (16, True, -32768, 32767)):
+        assert proved(saturate(x, bits, signed=signed), clamp(round_even(x), low, high))  # type: ignore[arg-type]
+        assert proved(saturate(x, bits, signed=signed), round_even(clamp(x, low, high)))  # type: ignore[arg-type]
+        assert proved(saturate(x, bits, signed=signed), wrap(saturate(x, bits, signed=signed), bits, signed=signed))
+    assert decide(saturate(x, 8), saturate(x, 8, signed=False)).status is Status.REFUTED
+    assert decide(saturate(x, 8), wrap(round_even(x), 8)).status is Status.REFUTED
+
+
+def test_fields_of_words() -> None:
+    (w,) = scalars("w", "u32")
+    nibbles = [field(w, 4 * i, 4) for i in range(8)]
+    assert proved(w, sum((v * 16**i for i, v in enumerate(nibbles)), start=w * 0))
+    assert proved(nibbles[3], remainder(shift_right(w, 12), 16))
+    assert proved(nibbles[7], quotient(w, 1 << 28))
+    assert proved(wrap(nibbles[2], 4), nibbles[2] - where(nibbles[2] >= 8, 16, 0))
+    assert decide(nibbles[3], field(w, 11, 4)).status is Status.REFUTED
+    for low, width in ((-1, 4), (0, 0), (0, 65)):
+        with pytest.raises(ValueError):
+            field(w, low, width)
+    with pytest.raises(ValueError):
+        wrap(w, 0)
+
+
+def test_roundings() -> None:
+    x, y = scalars("x y")
+    assert proved(ceil(x), -floor(-x)) and proved(trunc(-x), -trunc(x))
+    assert proved(floor(max(x, y)), max(floor(x), floor(y))) and proved(ceil(min(x, 2)), min(ceil(x), 2))
+    assert decide(trunc(x), floor(x)).status is Status.REFUTED
+    assert decide(round_even(x), floor(x + 0.5)).status is Status.REFUTED
+
+
+# --- scans, positions, statistics -----------------------------------------------------------------
+
+
+def test_running_sums_and_maxima() -> None:
+    x = vector("x:6")
+    by_halves = Vector([*running(x[:3], lambda a, b: b + a), *(total(x[:3]) + v for v in running(x[3:], lambda a, b: a + b))])
+    assert proved(running(x, lambda a, b: a + b), by_halves)
+    assert proved(running(x, maximum)[5], max(x[3:], x[:3]))
+
+
+def test_positions() -> None:
+    x = vector("x:8")
+    left, right = argmax(x[:4]), argmax(x[4:]) + 4
+    first = max(x[:4]) >= max(x[4:])
+    assert proved(argmax(x), where(first, left, right))
+    assert decide(argmax(x), where(max(x[:4]) > max(x[4:]), left, right)).status is Status.REFUTED
+
+
+@pytest.mark.parametrize("count", [16, 700])
+def test_welford_over_long_rows(count: int) -> None:
+    x = vector(f"x:{count}")
+    average, square = x[0], x[0] * 0
+    for n, v in enumerate(x[1:], 2):
+        delta = v - average
+        average = average + delta / n
+        square = square + delta * (v - average)
+    deviations = x - mean(x)
+    two_passes = total(deviations * deviations) / count
+    assert proved((x[3] - mean(x)) / sqrt(two_passes + 0.001), (x[3] - average) / sqrt(square / count + 0.001))
+    if count < 100:
+        assert decide(two_passes, square / (count - 1)).status is Status.REFUTED
+
+
+def test_a_softmax_that_divides_by_another_sum() -> None:
+    x = vector("x:8")
+    e = exp(x - max(x))
+    verdict = decide(softmax(x), e / total(e[:7]))
+    explanation = verdict.outputs[0].explanation
+    assert verdict.status is Status.REFUTED and explanation is not None and "x[7]" in explanation.text
