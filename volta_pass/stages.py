@@ -33,6 +33,8 @@ class Evaluated:
 
     footprints: dict[str, Footprint]
     findings: list[Finding] = field(default_factory=list)
+    #: all programs ran although the launch samples CTAs: they run in another order than the candidate's
+    whole: bool = False
 
 
 class Stages:
@@ -100,7 +102,9 @@ class Stages:
         from volta_pass.references.tile import Budget, evaluate, load_program
 
         findings: list[Finding] = []
-        return Evaluated(evaluate(load_program(text), bound, budget=Budget(self.seconds_left()), findings=findings), findings)
+        program = load_program(text)
+        footprints = evaluate(program, bound, budget=Budget(self.seconds_left()), findings=findings)
+        return Evaluated(footprints, findings, program.swizzled and bound.launch.ctas is not None)
 
     def rebound(self, launch: Launch) -> BoundLaunch:
         """The same buffers and inputs under another configuration's grid and block."""

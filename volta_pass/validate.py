@@ -156,7 +156,7 @@ def _attempt(job: ValidationJob, leave: frozenset[type[PtxError]], limit: int | 
     own = _evaluate_own(state) if execution is not None else None
     comparisons: list[Comparison] = []
     if execution is not None and own is not None:
-        comparisons += _compare(state, OWN_SOURCE, f"{job.kernel}'s own {job.source_name}", own, execution.footprints)
+        comparisons += _compare(state, OWN_SOURCE, f"{job.kernel}'s own {job.source_name}", *_comparable(own, execution))
     if execution is not None and job.reference is not None:
         comparisons += _compare_reference(state, execution)
     state.report.comparisons = comparisons
@@ -180,6 +180,14 @@ def _execute(state: _Validation) -> "Execution | None":
     state.dependent = execution.schedule_dependent
     state.stages.seconds.update(execution.seconds)
     return execution
+
+
+def _comparable(own: Evaluated, execution: "Execution") -> tuple[Evaluated, Mapping[str, Footprint]]:
+    """Both sides, cut down to common elements where the source ran more programs than the candidate ran CTAs."""
+    if not own.whole:
+        return own, execution.footprints
+    expected, written = restrict(own.footprints, execution.footprints)
+    return replace(own, footprints=expected), written
 
 
 def _evaluate_own(state: _Validation) -> Evaluated | None:

@@ -20,13 +20,11 @@ from ptx_engine.verdict import Status
 from volta_hooks.bundle import write_bundle
 from volta_hooks.policy import Mode
 from volta_pass.baseline.recording import Recording
-from volta_pass.job import FunctionReference, Options, TtirReference, ValidationJob, contents_digest, launch_to_json
+from volta_pass.job import Options, TtirReference, ValidationJob
 from volta_pass.kernel_report import REFERENCE, KernelReport, proved_from_json
-from volta_pass.store import Store, canonical, digest, own_version
+from volta_pass.store import Store
+from volta_pass.store.proofs import VERDICTS, proof_keys, put_proof
 from volta_pass.validate import agree, contents_were_needed, failure_text, validate
-
-#: the kind of a stored verdict
-VERDICTS = "verdicts"
 
 
 @dataclass
@@ -120,23 +118,8 @@ class Session:
     def _is_reference(tuning: Tuning, job: ValidationJob) -> bool:
         return tuning.reference.text == job.source and tuning.reference.launch == job.launch
 
-    def _keys(self, job: ValidationJob) -> list[str]:
-        """The key without integer contents, and the one with them: a proof without contents holds for all contents.
-
-        None for a job with a reference function: nothing tells whether what it calls is still the same.
-        """
-        if isinstance(job.reference, FunctionReference):
-            return []
-        reference = job.reference.identity() if job.reference is not None else ""
-        launch = canonical(launch_to_json(job.launch))
-        base = digest(own_version(), job.ptx, job.entry, job.source or "", reference, launch, repr(job.options), canonical(job.library))
-        if not job.contents:
-            return [base]
-        contents = canonical({name: contents_digest(load()) for name, load in sorted(job.contents.items())})
-        return [base, digest(base, contents)]
-
     def _recall(self, job: ValidationJob) -> KernelReport | None:
-        for key in self._keys(job):
+        for key in proof_keys(job):
             if key in self._known:
                 return replace(self._known[key], configuration=dict(job.configuration), cached=True)
             stored = self.store.get_json(VERDICTS, key)
@@ -157,15 +140,14 @@ class Session:
             report = validate(job)
         except Exception as error:
             return self.internal(job.kernel, dict(job.configuration), error, job)
-        keys = self._keys(job)
+        keys = proof_keys(job)
         if not keys:
             return report
         key = keys[-1] if contents_were_needed(report) else keys[0]
         if report.status in (Status.PROVED, Status.REFUTED, Status.UNSUPPORTED):
             self._known[key] = report
         if report.status is Status.PROVED:
-            texts = {"candidate.ptx": job.ptx} | ({"source.mlir": job.source} if job.source is not None else {})
-            self.store.put_json(VERDICTS, key, report.to_json(), texts)
+            put_proof(self.store, job, report, key)
         return report
 
     def internal(self, kernel: str, configuration: dict[str, Any], error: Exception, job: ValidationJob | None = None) -> KernelReport:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import subprocess
 import tempfile
 from collections.abc import Mapping
 from typing import Any
 
+import tilelang
 from tilelang.contrib import nvcc
 from tilelang.env import CUTLASS_INCLUDE_DIR, TILELANG_TEMPLATE_PATH
 from tilelang.transform import PassConfigKey
@@ -18,9 +20,28 @@ from ptx_engine.errors import UnsupportedError
 Config = Mapping[Any, Any]
 
 
+#: a line of CUDA text that says where the next ones come from
+_PLACE = re.compile(r'^#line \d+ "(?P<file>[^"]*)"$')
+_TILELANG = os.path.dirname(os.path.abspath(tilelang.__file__)) + os.sep
+
+
+def user_lines(cuda: str) -> str:
+    """CUDA text whose places inside of TileLang (its macros for matrix products) become those of the user's line that led there."""
+    lines, current = [], ""
+    for line in cuda.split("\n"):
+        place = _PLACE.match(line)
+        if place is not None and place["file"].startswith(_TILELANG):
+            line = current or line
+        elif place is not None:
+            current = line
+        lines.append(line)
+    return "\n".join(lines)
+
+
 def cuda_to_ptx(cuda: str, target: Any, config: Config | None = None) -> str:
     """PTX of CUDA text for a target. Raises RuntimeError with the compiler's own words where it does not compile."""
     arch, codes = _architecture(target)
+    cuda = user_lines(cuda)
     flags = [f"-arch=sm_{arch}"] if not codes else ["-gencode", f"arch=compute_{arch},code=compute_{arch}"]
     return bytes(nvcc.compile_cuda(cuda, "ptx", flags, options=_options(config or {}))).decode()
 

@@ -6,9 +6,11 @@ Imported by ``volta_hooks.tilelang`` after it has seen that TileLang's version i
 from __future__ import annotations
 
 import atexit
+import importlib
 import shutil
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import tilelang
 from tilelang.env import env
@@ -49,9 +51,22 @@ def install(mode: Mode | None = None) -> Session:
     enforce(registry)
     follow_tuners(_session)
     guard_calls(registry, stand_in=target is not None)
+    _with_lines()
     if target is not None:
         activate(target, _session)
     return _session
+
+
+def _with_lines() -> None:
+    """Have the CUDA text say from which lines of Python it comes, unless the user decides."""
+    for name in ("tilelang.jit.kernel", "tilelang.autotuner.grouped_compile"):
+        module: Any = importlib.import_module(name)  # (tilelang.jit is a function, too)
+        normalize = module.normalize_pass_configs
+
+        def with_lines(configs: Any, normalize: Any = normalize) -> Any:
+            return {"tl.emit_line_directives": True, **(normalize(configs) or {})}
+
+        module.normalize_pass_configs = with_lines
 
 
 def _own_cache(mode: Mode) -> None:

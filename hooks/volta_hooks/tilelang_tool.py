@@ -56,6 +56,8 @@ class ValidationTool(PassInstrumentationTool):  # type: ignore[misc]
         self.registry = registry
         self.sources: dict[str, tuple[tirx.PrimFunc, Tuned | None]] = {}
         self.lowered: dict[str, Any] = {}
+        #: what a callback from C++ raised: on its way through there an exception loses its class
+        self.failure: ValidationFailure | None = None
 
     # --- what is seen -----------------------------------------------------------------------------
 
@@ -107,6 +109,10 @@ class ValidationTool(PassInstrumentationTool):  # type: ignore[misc]
         previous, _active.tool = getattr(_active, "tool", None), self
         try:
             runtime = next_call()
+        except Exception:
+            if self.failure is not None:
+                raise self.failure from None
+            raise
         finally:
             _active.tool = previous
         if event.name.endswith(_LATER):
@@ -135,6 +141,7 @@ class ValidationTool(PassInstrumentationTool):  # type: ignore[misc]
                 check_ahead(self.registry.session, compiled)
             except ValidationFailure as failure:
                 if not grouped:
+                    self.failure = failure
                     raise
                 self.registry.refused[name] = failure  # one of several in a module: the others live on
         return ptx

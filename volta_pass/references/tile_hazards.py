@@ -110,9 +110,9 @@ def _is_offset(part: Expr, variables: set[int]) -> bool:
         return True
     if part.op != "add":
         return False
-    plain = [a for a in part.args if isinstance(a, Expr) and a.op == "var" and a.data in variables]
-    fixed = [a for a in part.args if isinstance(a, Expr) and all(e.op in ("var", "const", "add", "mul") for e in subexpressions(a))]
-    return len(plain) == 1 and len(fixed) == 2
+    moving = [a for a in part.args if isinstance(a, Expr) and any(e.op == "var" and e.data in variables for e in subexpressions(a))]
+    steady = [a for a in part.args if isinstance(a, Expr) and all(e.op in ("var", "const", "add", "mul") for e in subexpressions(a))]
+    return len(moving) == 1 and moving[0].op == "var" and len(steady) == 2
 
 
 def subexpressions(top: Operand) -> Iterator[Expr]:

@@ -21,6 +21,7 @@ from volta_pass.references.tile_program import BufferDecl, TileProgram
 from volta_pass.references.tile_scope import Scope
 from volta_pass.references.tile_types import kind_of
 from volta_pass.references.ttir_memory import Memory, Part
+from volta_pass.references.ttir_types import TtirType
 from volta_pass.references.ttir_values import Sym, Value, bounds, int_ids, map_rows, rows, unify, wrapped
 
 #: scopes whose elements start as zero
@@ -127,7 +128,7 @@ class TileMemory(Memory):
         """The values at indices that broadcast to the scope's shape."""
         decl = self.program.buffers[number]
         flat, inside = self.linear(number, index)
-        value = self._load_global(scope, decl, flat) if decl.param else self._load_cells(scope, number, flat)
+        value = self._load_global(scope, decl, flat, inside) if decl.param else self._load_cells(scope, number, flat)
         self._note(scope, number, flat, inside, write=False)
         if inside is None:
             return value
@@ -139,16 +140,25 @@ class TileMemory(Memory):
         (ids, undefined), remake = unify([value, Sym(np.full((1,) * flat.ndim, UNDEF, np.int32))], kind, self.arena)
         return remake(np.where(inside, ids, undefined))
 
-    def _load_global(self, scope: Scope, decl: BufferDecl, flat: np.ndarray) -> Value:
-        buffer = self.buffer_of(decl)
-        if flat.shape[0] == 1 and scope.programs > 1 and buffer.number in self.overlays:
-            flat = np.broadcast_to(flat, (scope.programs, *flat.shape[1:]))
-        numbers: int | np.ndarray = int(scope.numbers[0])
-        if flat.shape[0] > 1:
-            numbers = np.broadcast_to(scope.numbers.reshape(-1, *(1,) * (flat.ndim - 1)), flat.shape).reshape(-1)
-        kind = kind_of(decl.dtype, scope.rank)
-        value = self._read(Part(buffer, None, flat.reshape(-1)), kind, numbers)
-        return map_rows(value, lambda array: array.reshape(flat.shape))
+    def _load_global(self, scope: Scope, decl: BufferDecl, flat: np.ndarray, inside: np.ndarray | None) -> Value:
+        buffer, kind = self.buffer_of(decl), kind_of(decl.dtype, scope.rank)
+        if buffer.number not in self.overlays:
+            value = self._read(Part(buffer, None, flat.reshape(-1)), kind, int(scope.numbers[0]))
+            return map_rows(value, lambda array: array.reshape(flat.shape))
+        return self._load_written(scope, buffer, kind, flat, inside)
+
+    def _load_written(self, scope: Scope, buffer: Buffer, kind: TtirType, flat: np.ndarray, inside: np.ndarray | None) -> Value:
+        """A buffer that has been stored to: only the lanes that really read may meet what another program wrote."""
+        masks = [m for m in (inside, scope.mask) if m is not None]
+        shape = np.broadcast_shapes(flat.shape, (scope.programs, *(1,) * scope.rank), *(m.shape for m in masks))
+        kept = slice(None) if not masks else np.flatnonzero(np.broadcast_to(np.logical_and.reduce(np.broadcast_arrays(*masks)), shape))
+        index = np.broadcast_to(flat, shape).reshape(-1)[kept]
+        numbers = np.broadcast_to(scope.numbers.reshape(-1, *(1,) * scope.rank), shape).reshape(-1)[kept]
+        loaded = self._read(Part(buffer, None, index), kind, numbers)
+        nothing = Sym(np.full(int(np.prod(shape)), UNDEF, np.int32))
+        (ids, whole), remake = unify([loaded, nothing], kind, self.arena)
+        whole[kept] = ids
+        return remake(whole.reshape(shape))
 
     def _load_cells(self, scope: Scope, number: int, flat: np.ndarray) -> Value:
         cells = self._cells(number)

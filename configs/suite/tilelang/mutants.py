@@ -29,7 +29,10 @@ MUTANTS = {
         Mutant("another exponential", r"expf\(", "exp2f("),
         Mutant("the last columns are not written", r"< 25\)(?![\s\S]*< 25\))", "< 24)"),
     ),
-    "softmax": (Mutant("powers of another base", r"0x1\.7154764ee6c2fp\+0f", "0x1p+0f"), Mutant("a quotient is a product", r"(v__4\.x)/", r"\1*")),
+    "softmax": (
+        Mutant("powers of another base", r"0x1\.7154764ee6c2fp\+0f", "0x1p+0f"),
+        Mutant("a quotient is a product", r"(v__4\.x)/", r"\1*"),
+    ),
     "attention": (Mutant("a sum is a maximum", "tl::SumOp", "tl::MaxOp"), PRODUCTS[0]),
     "dequantised": (
         Mutant("three bits of four", r"\(uchar\)15", "(uchar)7"),
