@@ -228,7 +228,8 @@ def _wrap(reals: Reals, step: Step) -> np.ndarray:
     x, width = reals.get(step.a), step.b[:, None]
     size = np.exp2(np.abs(width).astype(np.float64))
     low = np.mod(x, size)
-    return np.asarray(np.where((width < 0) & (low >= size / 2), low - size, low))
+    low = np.where((width < 0) & (low >= size / 2), low - size, low)
+    return np.asarray(np.where((width < 0) & (x >= -size / 2) & (x < size / 2), x, low))  # -1 + 2^64 is no float64
 
 
 @_evaluates(Op.FIELD)

@@ -16,12 +16,17 @@ from typing import Any, Union
 import numpy as np
 
 from ptx_engine.errors import NotStructuredError, UnsupportedError
+from ptx_engine.launch import DTYPES
 from ptx_engine.terms.arena import ZERO, Arena, Ids
 from ptx_engine.terms.constants import from_float, ulp_of
 from ptx_engine.terms.ops import Op
 from volta_pass.references.ttir_dot import emit_dot
 from volta_pass.references.ttir_float import FUNCTIONS
-from volta_pass.references.ttir_values import id_operand
+from volta_pass.references.ttir_values import Sym, id_operand, wrapped
+from volta_pass.specs_api import launch_dtype, triton_dtype
+
+#: functions of ``FUNCTIONS`` whose results are integers where all operands are
+_WHOLE = frozenset({"add", "sub", "mul", "neg", "abs", "max", "min", "floor", "ceil", "trunc", "rint", "fmod"})
 
 Operand = Union["SymbolicTensor", np.ndarray, float, int, bool]
 Axis = Union[int, tuple[int, ...], None]
@@ -105,8 +110,8 @@ class SymbolicTensor:
         return self._like(self.ids.squeeze(axis))
 
     def astype(self, dtype: Any) -> "SymbolicTensor":
-        """The same real numbers: conversion between float types is the identity."""
-        return self
+        """To a float type the same real numbers; to an integer type towards zero, then wrapped; to bool whether it is not 0."""
+        return converted(self, launch_dtype(name) if (name := triton_dtype(dtype)) != "i1" else "pred")
 
     # --- operators ------------------------------------------------------------------------------
 
@@ -282,14 +287,32 @@ def _float_id(value: float, arena: Arena) -> int:
 
 
 def _result_dtype(operands: Sequence["SymbolicTensor"]) -> str:
-    return "f64" if any(x.dtype == "f64" for x in operands) else operands[0].dtype
+    floats = [x.dtype for x in operands if DTYPES[x.dtype][1]]
+    return "f64" if "f64" in floats else (floats or [operands[0].dtype])[0]
+
+
+def converted(tensor: "SymbolicTensor", dtype: str) -> "SymbolicTensor":
+    """A tensor in another element format (of ``DTYPES``), as an assignment in NumPy converts it; integers are exact until then."""
+    size, is_float = DTYPES[dtype]
+    if dtype == "pred":
+        return tensor if tensor.predicate else compare(Op.NE, tensor, 0)
+    if is_float or tensor.predicate:
+        return SymbolicTensor(tensor.ids, tensor.arena, dtype)
+    arena = note(tensor.arena, "astype")
+    ids = tensor.ids
+    if DTYPES[tensor.dtype][1]:
+        ids = np.asarray(arena.unary(Op.TRUNC, id_operand(ids)), np.int32).reshape(ids.shape)
+    return SymbolicTensor(wrapped(Sym(ids), 8 * size, dtype.startswith("s"), arena).ids, arena, dtype)
 
 
 def apply(name: str, *operands: Operand) -> "SymbolicTensor":
     """A float function of ``ttir_float.FUNCTIONS``, elementwise with broadcasting."""
     values = tensors(*operands)
     arena = note(values[0].arena, name)
-    return elementwise(lambda *ids: FUNCTIONS[name](arena, *ids), values)
+    result = elementwise(lambda *ids: FUNCTIONS[name](arena, *ids), values)
+    if name not in _WHOLE and not DTYPES[result.dtype][1]:
+        result.dtype = "f32"
+    return result
 
 
 def elementwise(fn: Callable[..., Ids], values: Sequence["SymbolicTensor"], predicate: bool = False) -> "SymbolicTensor":

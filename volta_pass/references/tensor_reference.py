@@ -11,7 +11,7 @@ import numpy as np
 from ptx_engine.errors import LaunchError
 from ptx_engine.launch import BoundLaunch, Footprint, ScalarArg, TensorArg
 from volta_pass.references.contents import content_ids
-from volta_pass.references.tensor import SymbolicTensor, lift
+from volta_pass.references.tensor import SymbolicTensor, converted, lift
 
 
 def tensor_reference(
@@ -101,6 +101,8 @@ def _footprint(bound: BoundLaunch, name: str, value: Any) -> Footprint:
     if tensor.shape != buffer.arg.shape:
         message = f"the reference function returns shape {tensor.shape} for {name}, whose shape is {buffer.arg.shape}"
         raise LaunchError(message, hint="reshape or broadcast what it returns")
+    if not buffer.arg.is_float:  # a result that the output's type cannot hold is no output
+        tensor = converted(tensor, buffer.arg.dtype)
     index = storage_index(buffer.arg).reshape(-1)
     order = np.argsort(index, kind="stable")
     if (np.diff(index[order]) == 0).any():
