@@ -95,7 +95,7 @@ def test_whatever_a_verdict_depends_on_is_in_its_key(tmp_path, validator, other)
 
 def test_another_version_of_ours_starts_anew(tmp_path, validator, monkeypatch):
     fresh(tmp_path).run(job())
-    monkeypatch.setattr(module, "own_version", lambda: "another")
+    monkeypatch.setattr("volta_pass.store.proofs.own_version", lambda: "another")
     assert not fresh(tmp_path).run(job()).cached
 
 

@@ -158,6 +158,8 @@ def _add_cache(commands: Any) -> None:
     what = "stats: what is there; verify: read every entry, remove the damaged (exit code 1); clear: remove all local ones"
     parser.add_argument("action", choices=("stats", "verify", "clear"), help=what)
 
+    again = "with verify: do the N last used proofs of each place again (all, without N), and remove those that do not come out"
+    parser.add_argument("--recheck", nargs="?", type=_positive_int, const=0, default=None, metavar="N", help=again)
 
 def _add_doctor(commands: Any) -> None:
     _add(commands, "doctor", "Show what is installed, what will be validated, and why not.")

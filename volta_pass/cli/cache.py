@@ -7,11 +7,15 @@ import json
 import time
 from typing import Any
 
+from ptx_engine.errors import LaunchError
 from volta_pass.store import Stats, Store
+from volta_pass.store.proofs import recheck
 
 
 def command(args: argparse.Namespace) -> int:
     """Print figures, or what was done; 1 where entries were damaged."""
+    if args.recheck is not None and args.action != "verify":
+        raise LaunchError(f"--recheck with {args.action}", hint="volta-pass cache verify --recheck")
     store = Store.from_environment()
     result: dict[str, Any]
     if args.action == "stats":
@@ -25,8 +29,13 @@ def command(args: argparse.Namespace) -> int:
         whole, damaged = store.verify()
         result = {"whole": whole, "damaged": damaged}
         lines = [f"{whole} entries are whole", *(f"damaged and removed: {name}" for name in damaged)]
+        if args.recheck is not None:
+            done = recheck(store, args.recheck or None)
+            result |= {"confirmed": done.confirmed, "untried": done.untried, "refused": done.refused}
+            lines.append(f"{done.confirmed} proofs came out again, {done.untried} could not be tried (another version, or no contents)")
+            lines += [f"not to be trusted: {why}" for why in done.refused]
     print(json.dumps(result, indent=2) if args.json else "\n".join(lines))
-    return 1 if result.get("damaged") else 0
+    return 1 if result.get("damaged") or result.get("refused") else 0
 
 
 def _row(stats: Stats) -> dict[str, Any]:

@@ -132,6 +132,14 @@ class Store:
         """Write a JSON object, with texts (PTX, sources) beside it as sections of their own."""
         return self.put(kind, key, {PAYLOAD: canonical(payload).encode(), **{name: text.encode() for name, text in texts.items()}})
 
+    def read_from(self, place: Place, kind: str, key: str) -> Sections | None:
+        """The sections under a key in one place; as ``get``, without copying or marking it as used."""
+        return self._read(place, self.name(kind, key), key)
+
+    def refuse(self, place: Place, name: str, why: str) -> None:
+        """Report an entry that is not to be trusted, and remove it where that is allowed."""
+        self._damaged(place, name, why)
+
     def _read(self, place: Place, name: str, key: str | None) -> Sections | None:
         try:
             data = place.read(name)
