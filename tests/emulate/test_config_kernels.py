@@ -16,6 +16,7 @@ import pytest
 from ptx_engine import emulate
 from ptx_engine.decide.oracle import Reals
 from ptx_engine.launch import Arg, ScalarArg, TensorArg, bind
+from ptx_engine.machine import Budget
 from ptx_engine.terms import Arena
 from volta_pass.check.options import CheckOptions
 from volta_pass.check.sides import ReadySide, ready_side
@@ -78,12 +79,14 @@ def check(path: Path, which: str) -> None:
     spec: Spec = read_spec(path)
     side: SideSpec | None = spec.candidate if which == "candidate" else spec.reference
     assert side is not None
-    ready = ready_side(side, spec, CheckOptions())
+    ready = ready_side(side, spec, CheckOptions(budget_seconds=3000))
     rng = np.random.default_rng(zlib.crc32(path.name.encode()))
     values = {arg.name: values_of(arg, rng) for arg in ready.launch.args}
     before = {name: np.array(v) for name, v in values.items()}
     arguments = [_fitting(arg, values[arg.name]) for arg in ready.launch.args]
-    emulate(ready.text, ready.kernel, ready.launch.grid, ready.launch.block, arguments, ready.launch.dynamic_shared_bytes)
+    launch = ready.launch
+    budget = Budget(seconds=3000)
+    emulate(ready.text, ready.kernel, launch.grid, launch.block, arguments, launch.dynamic_shared_bytes, order=False, budget=budget)
     terms = terms_of(ready, before)  # type: ignore[arg-type]
     assert terms, "nothing was written"
     dtypes = {arg.name: arg.dtype for arg in ready.launch.args if isinstance(arg, TensorArg)}
