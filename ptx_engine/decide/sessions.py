@@ -148,7 +148,7 @@ class Session:
         template = self._walk(members, self._roots(members), len(members), meter, split_constants)
         if self._alike and self._proved_like_the_last(members, template, meter):
             return
-        if moment_proofs(self._arena, template, self._pairs(), meter):
+        if self._leaves is None and moment_proofs(self._arena, template, self._pairs(), meter):
             self._store(members, Proof("equal"))
             return
         canonical = canonical_forms(self._arena, template, meter)
@@ -221,7 +221,8 @@ class Session:
             template = self._walk(members, roots, 1, meter, True)
             count = len(members)
             pairs = self._pairs(count)
-            known = {n % count: proof for n, proof in moment_proofs(self._arena, template, pairs, meter).items()}
+            moments = moment_proofs(self._arena, template, pairs, meter) if self._leaves is None else {}
+            known = {n % count: proof for n, proof in moments.items()}
             canonical = canonical_forms(self._arena, template, meter) if len(known) < count else None
             known |= {n % count: proof for n, proof in canonical_proofs(canonical, template, pairs).items()}
             rest = [n for n in range(count) if n not in known]

@@ -48,9 +48,12 @@ def find_twins(arena: Arena, keys: np.ndarray, boundary: int = CONST_CAP - 1) ->
 def _units(arena: Arena) -> np.ndarray:
     """What is compared as a whole: nodes, and products by their first nodes; ascending ids."""
     op, *_ = arena.columns()
-    nodes = np.flatnonzero(op[CONST_CAP:] != Op.DOT) + CONST_CAP
-    firsts = [np.arange(r.first, r.first + r.acc.size, r.acc[0].size) for r in arena.dots if r.acc.size]
-    return np.sort(np.concatenate([nodes, *firsts])) if firsts else nodes
+    chosen = op != Op.DOT
+    chosen[:CONST_CAP] = False
+    for record in arena.dots:
+        if record.acc.size:
+            chosen[record.first : record.first + record.acc.size : record.acc[0].size] = True
+    return np.flatnonzero(chosen)
 
 
 def _repeated(keys: np.ndarray, ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
