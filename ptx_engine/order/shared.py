@@ -14,8 +14,9 @@ from ptx_engine.order.records import NEVER, WRITE, Batch, Column, Space, measure
 Examine = Callable[[Space, Sequence[Column], int, int, np.ndarray], None]
 
 #: accesses after which an interval that no barrier ends is examined and thinned out: one for each byte of the batch's shared memory, within
-#: these limits. An access held takes about 20 bytes, and its examination twice that for a moment.
-LIMIT, LEAST = 1 << 20, 1 << 14
+#: these limits. An access held takes about 20 bytes, and its examination twice that for a moment. (A few MiB are always affordable: a tile
+#: of 4 KiB is read tens of thousands of times between two barriers, and to thin out costs more than to keep.)
+LIMIT, LEAST = 1 << 20, 1 << 18
 
 
 class SharedLog:
