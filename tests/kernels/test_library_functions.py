@@ -20,7 +20,7 @@ def job(function, scale=0.5, n=40, block=32, warps=1):
     if function == "sort_kernel":
         n = block = 16
     args = (tensor("x_ptr", "f32", n), output("out_ptr", "f32", n), *integers(n=n))
-    case = Case("approximations", function, args, (("SCALE", scale), ("BLOCK", block)), (-(-n // block), 1, 1), HERE)
+    case = Case("library_kernels", function, args, (("SCALE", scale), ("BLOCK", block)), (-(-n // block), 1, 1), HERE)
     made = compiled_job(case, Configuration(80, warps, 2))
     return replace(made, library=library_of(made.source, 80))
 
