@@ -1,7 +1,8 @@
-"""Which stored terms have the same bits in every schedule: built alike, up to the order of commutative operands.
+"""Which stored terms are the same value in every schedule: built alike, up to the order of commutative operands.
 
 Two lanes of a butterfly reduction compute x + y and y + x; IEEE addition is commutative, so the bits are equal, although
-the terms are two. Nothing is reassociated: sums in another tree shape may round differently.
+the terms are two. Where a compiler fused products into the first step they compute fma(x, x, y * y) and fma(y, y, x * x): one
+real number, which is what a verdict is about. Nothing is reassociated: sums in another tree shape are other values.
 """
 
 from __future__ import annotations
@@ -122,7 +123,7 @@ def _level_keys(ops: np.ndarray, columns: list[np.ndarray], level: np.ndarray, u
             chosen = nodes[codes == code]
             op = Op(int(code))
             operands = [column[chosen] if slot < TABLE[op].arity else None for slot, column in enumerate(columns)]
-            result[np.searchsorted(level, chosen)] = _plain_keys(op, chosen.shape, operands, of, mix(np.full(1, int(op) + 1, np.uint64)))
+            result[np.searchsorted(level, chosen)] = _plain_keys(op, chosen.shape, operands, of, _seed(op))
     return result
 
 
@@ -157,7 +158,7 @@ class TermKeys:
         return self.of(ids)
 
     def _emission(self, op: Op, nodes: slice, columns: tuple[np.ndarray, np.ndarray, np.ndarray]) -> Words:
-        seed = mix(np.full(1, int(op) + 1, np.uint64))
+        seed = _seed(op)
         if op is Op.DOT:
             record = self.arena.dots[int(columns[0][nodes.start])]
             rows, cols = self._lists(record.rows, 1), self._lists(record.cols, 2)
@@ -175,6 +176,16 @@ class TermKeys:
         return mix((self.of(ids) * weights).sum(axis=-1, dtype=np.uint64))
 
 
+def _seed(op: Op) -> Words:
+    """What tells an operator's keys from others'."""
+    return mix(np.full(1, int(op) + 1, np.uint64))
+
+
+def _commuted(x: Words, y: Words, seed: Words) -> Words:
+    """Keys of an operator whose two operands may be exchanged."""
+    return mix(x + y + mix(x) * mix(y) + seed)
+
+
 def _plain_keys(
     op: Op, shape: tuple[int, ...], columns: "list[np.ndarray | None]", of: Callable[[np.ndarray], np.ndarray], seed: np.ndarray
 ) -> np.ndarray:
@@ -186,10 +197,10 @@ def _plain_keys(
             continue
         operands.append(of(column) if slot < row.arity and name not in row.plain else mix(column.astype(np.uint64) + _GOLDEN))
     total = np.broadcast_to(seed, shape).copy()
-    if op is Op.FMA:  # the factors commute
-        return mix(mix(operands[0] + operands[1] + mix(operands[0]) * mix(operands[1])) + mix(operands[2]) * np.uint64(5) + total)
+    if op is Op.FMA:  # a product and a sum
+        return _commuted(_commuted(operands[0], operands[1], _seed(Op.MUL)), operands[2], _seed(Op.ADD))
     if row.commutative:
-        return mix(operands[0] + operands[1] + mix(operands[0]) * mix(operands[1]) + total)
+        return _commuted(operands[0], operands[1], total)
     for i, column in enumerate(operands):
         total = mix(total + mix(column) * np.uint64(2 * i + 3))
     return total
