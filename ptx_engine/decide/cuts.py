@@ -111,6 +111,9 @@ _TRANSPARENT = np.zeros(256, bool)
 _TRANSPARENT[[Op.CONST, Op.MUL, Op.SUB, Op.NEG]] = True
 
 
+_RING = np.zeros(256, bool)
+_RING[[Op.ADD, Op.SUB, Op.NEG, Op.MUL, Op.FMA]] = True
+
 _UNDEFINED_SOMEWHERE = np.zeros(256, bool)
 _UNDEFINED_SOMEWHERE[[Op.DIV, Op.SQRT, Op.LOG2, Op.POW, Op.FLOORDIV, Op.TRUNCDIV, Op.TRUNCREM, Op.OPAQUE]] = True
 
@@ -167,6 +170,8 @@ def find_cuts(arena: Arena, reference: np.ndarray, candidate: np.ndarray) -> Cut
     inner = high[high >= CONST_CAP]
     if boundary < CONST_CAP or not inner.size or int(inner.min()) <= boundary or len(arena) - CONST_CAP < SMALL:
         return None
+    if _is_forest(arena):
+        return None
     uses = _uses(arena, np.concatenate([low[low >= CONST_CAP], inner]))
     if int(uses[CONST_CAP:].max()) < 2:  # elementwise: nothing is shared
         return None
@@ -193,6 +198,16 @@ def find_cuts(arena: Arena, reference: np.ndarray, candidate: np.ndarray) -> Cut
     members, renumbered = ids[chosen], (np.cumsum(both) - 1)[group[chosen]]
     order = np.argsort(members)
     return Cuts(members[order], renumbered[order], first[both], twin)
+
+
+def _is_forest(arena: Arena) -> bool:
+    """Whether all is sums and products with no more uses than terms (long chains of multiply-adds): told without counting each."""
+    op, *columns = arena.columns()
+    op = op[CONST_CAP:]
+    if arena.dots or arena.naries or not bool(_RING[op].all()):
+        return False
+    used = sum(int(np.count_nonzero(column[CONST_CAP:] >= CONST_CAP)) for column in columns)  # (a slot without operand holds 0)
+    return used <= len(op)
 
 
 def _candidates(arena: Arena, uses: np.ndarray, twin: np.ndarray) -> np.ndarray:

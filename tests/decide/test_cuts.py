@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from ptx_engine.decide import cuts
 from ptx_engine.decide.budget import ProofBudget
 from ptx_engine.decide.cuts import find_cuts
 from ptx_engine.decide.shape_hash import ShapeHash
@@ -175,3 +176,20 @@ def test_flash_attention_1_over_many_blocks_takes_bounded_work(wrong: bool) -> N
         candidate = np.roll(candidate, 1)
     results = prove_cheaply(p.arena, reference, candidate, ProofBudget(60, terms=60_000))
     assert sum(len(r.members) for r in results) == (0 if wrong else 256)
+
+
+def test_chains_of_products_are_told_from_shared_sums_without_counting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two sums of products, element by element, have no cuts; with one sum used by all elements the uses are counted."""
+    arena = Arena()
+    x = arena.add_input("x", 4096, "f32")
+    sides: list[np.ndarray] = []
+    for order in (1, -1):
+        total = arena.mul(x.ids(np.arange(64)), x.ids(np.arange(64, 128)))
+        for step in range(1, 40)[::order]:
+            total = arena.fma(x.ids(step * 64 + np.arange(64)), x.ids(np.arange(64) + step), total)
+        sides.append(np.asarray(total))
+    monkeypatch.setattr(cuts, "_uses", None)
+    assert find_cuts(arena, *sides) is None
+    shared = [arena.add(side, int(side[0])) for side in sides[::-1]]
+    with pytest.raises(TypeError):
+        find_cuts(arena, *[arena.mul(side, int(side[1])) for side in shared])
