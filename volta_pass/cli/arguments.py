@@ -120,9 +120,11 @@ def _add_bench(commands: Any) -> None:
     parser = _add(commands, "bench", "Measure, and compare with the targets.")
     what = (
         "triton: validation time over Triton's compile time; exec: thread-instructions per second; order: what order checking adds; "
-        "decide: proofs of attention, products and normalisations; paper: the published comparisons beside the published times"
+        "decide: proofs of attention, products and normalisations; paper: the published comparisons beside the published times; "
+        "store: recalling stored proofs; sweep: 200 configurations by one process and by two"
     )
-    parser.add_argument("name", choices=("triton", "exec", "order", "decide", "paper"), metavar="NAME", help=what)
+    names = ("triton", "exec", "order", "decide", "paper", "store", "sweep")
+    parser.add_argument("name", choices=names, metavar="NAME", help=what)
     _add_report(parser)
 
 

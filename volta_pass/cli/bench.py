@@ -105,6 +105,21 @@ def paper_rows() -> list[Row]:
     return [*measure()]
 
 
+def store_rows() -> list[Row]:
+    """What recalling a stored proof takes."""
+    from volta_pass.cli.bench_store import measure
+
+    return [_row(*figure) for figure in measure()]
+
+
+def sweep_rows() -> list[Row]:
+    """The sweep of 200 configurations by one process and by two."""
+    from volta_pass.cli.bench_sweep import measure
+
+    with _fresh_compilations():
+        return [Row(name, round(figure, 3), unit, least, least is None or figure >= least) for name, figure, unit, least in measure()]
+
+
 def _triton_rows() -> list[Row]:
     _measure("add")  # imports and first-use costs of both sides are nobody's
     rows: list[Row] = []
@@ -137,6 +152,8 @@ BENCHES: dict[str, Callable[[], list[Row]]] = {
     "order": order_rows,
     "decide": decide_rows,
     "paper": paper_rows,
+    "store": store_rows,
+    "sweep": sweep_rows,
 }
 
 

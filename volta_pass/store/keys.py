@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+from collections.abc import Iterator
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 import ptx_engine
@@ -35,8 +36,22 @@ def own_version() -> str:
     """A text that changes with every change of our code: a digest of all modules, the same on every machine that has them."""
     hashed = hashlib.sha256(b"format %d" % FORMAT)
     for package in (ptx_engine, volta_pass):
-        root = Path(package.__path__[0])
-        for path in sorted(root.rglob("*.py")):
-            hashed.update(f"\0{package.__name__}/{path.relative_to(root).as_posix()}\0".encode())
-            hashed.update(path.read_bytes())
+        root = os.path.abspath(package.__path__[0])
+        for name, path in sorted(_modules(root)):
+            with open(path, "rb", buffering=0) as file:
+                hashed.update(f"\0{package.__name__}/{name}\0".encode())
+                hashed.update(file.read())
     return hashed.hexdigest()
+
+
+def _modules(root: str) -> Iterator[tuple[str, str]]:
+    """Name under the root, with slashes, and path of every module: without objects for paths, which cost more than the reading."""
+    waiting = [(root, "")]
+    while waiting:
+        folder, prefix = waiting.pop()
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                if entry.name.endswith(".py"):
+                    yield prefix + entry.name, entry.path
+                elif "." not in entry.name and entry.name != "__pycache__" and entry.is_dir():
+                    waiting.append((entry.path, f"{prefix}{entry.name}/"))
