@@ -87,6 +87,17 @@ def test_the_same_compiler_gives_the_same_text(recorded, capsys):
     assert "2 same text" in capsys.readouterr().out
 
 
+def test_two_processes_say_what_one_says(recorded, capsys):
+    assert check(recorded, capsys, "--jobs", "2") == check(recorded, capsys)
+
+
+def test_an_error_of_a_recording_ends_the_command_whichever_process_meets_it(recorded, tmp_path, capsys):
+    for record in Recording(recorded).records():
+        Recording(tmp_path).write(replace(record, recipe={**record.recipe, "source": record.recipe["source"] + "import os\n"}))
+    assert main(["baseline", "check", str(tmp_path), "--jobs", "2"]) == 2
+    assert "more than kernels" in capsys.readouterr().err
+
+
 def test_a_miscompilation_is_refuted_and_the_compiler_blamed(recorded, capsys, monkeypatch):
     monkeypatch.setenv(PATCH, "0f40400000=>0f40800000")
     code, kernels = check(recorded, capsys)

@@ -140,6 +140,7 @@ def _add_baseline(commands: Any) -> None:
         actions, "check", "Compile the recorded kernels with the installed compiler and compare (their source is compiled, not run)."
     )
     check.add_argument("folder", metavar="DIR", help="the recording")
+    _add_jobs(check)
     diff = _add_action(actions, "diff", "Compare two recordings.")
     diff.add_argument("folder", metavar="A", help="the older recording")
     diff.add_argument("other", metavar="B", help="the newer recording")

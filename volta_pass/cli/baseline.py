@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from ptx_engine.errors import LaunchError, PtxError, UnsupportedError
@@ -21,6 +22,10 @@ from volta_pass.check import CheckOptions
 from volta_pass.cli.run import checked, with_source_tree
 from volta_pass.diagnostics import render
 from volta_pass.job import Options
+from volta_pass.parallel import Lost
+from volta_pass.parallel.many import Runner
+from volta_pass.parallel.progress import shown_progress
+from volta_pass.parallel.scheduler import workers_of
 from volta_pass.reports import write_report
 from volta_pass.terminal import wants_color
 
@@ -85,17 +90,41 @@ def _check(args: argparse.Namespace) -> int:
     recording = Recording(Path(args.folder))
     records = recording.records()
     options, allowed = Options.from_environment(), CheckOptions(allow_code=args.allow_code)
+    tasks = [_Again(record, recording.folder.absolute(), options, allowed) for record in records]
+    with workers_of(args) as executor, shown_progress(len(tasks), "compiling and comparing", quiet=args.json) as on_done:
+        runner = Runner(args.jobs, executor, memory_mib=args.memory_mib, on_done=on_done)
+        found: list[Outcome | PtxError | Lost] = runner.run(_again_or_error, tasks)
     outcomes = []
-    for number, record in enumerate(records, 1):
-        _progress(f"[{number}/{len(records)}] {record.label()}")
-        outcomes.append(_again(record, recording.folder, options, allowed))
+    for task, row in zip(tasks, found):
+        if isinstance(row, PtxError):
+            raise row
+        outcomes.append(Outcome(task.record, None, Change.UNKNOWN, row.reason) if isinstance(row, Lost) else row)
     return _tell(outcomes, recording.damaged, args)
 
 
-def _again(record: Record, folder: Path, options: Options, allowed: CheckOptions) -> Outcome:
+@dataclass(frozen=True)
+class _Again:
+    """A launch to compile and compare again, as it is sent to a worker."""
+
+    record: Record
+    folder: Path
+    options: Options
+    allowed: CheckOptions
+
+
+def _again_or_error(task: _Again) -> Outcome | PtxError:
+    """As in this process, an error of a recording ends the command, whichever worker meets it."""
+    try:
+        return _again(task)
+    except PtxError as error:
+        return error
+
+
+def _again(task: _Again) -> Outcome:
+    record, options = task.record, task.options
     try:
         spec = record.recipe.get("compiler") == "spec"
-        newer = recompile_spec(record, allowed) if spec else recompile(record, folder / "sources")
+        newer = recompile_spec(record, task.allowed) if spec else recompile(record, task.folder / "sources")
     except CompileFailedError as error:
         return no_longer_compiles(record, str(error))
     except UnsupportedError as error:
@@ -122,14 +151,7 @@ def _compared(record: Record, newer: Record, options: Options) -> Outcome:
         return Outcome(record, newer, Change.UNKNOWN, error.message)
 
 
-def _progress(text: str) -> None:
-    if sys.stderr.isatty():
-        print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)
-
-
 def _tell(outcomes: Sequence[Outcome], damaged: Sequence[str], args: argparse.Namespace) -> int:
-    if sys.stderr.isatty():
-        print("\r\x1b[K", end="", file=sys.stderr)
     if args.report:
         write_report([outcome.as_report() for outcome in outcomes], args.report)
     if args.json:

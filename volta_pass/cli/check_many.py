@@ -7,16 +7,15 @@ import json
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
 from typing import Any
 
-from ptx_engine.errors import LaunchError, PtxError
+from ptx_engine.errors import PtxError
 from ptx_engine.verdict import Status
 from volta_pass.check import CheckOptions
 from volta_pass.diagnostics import render
 from volta_pass.parallel.many import Failure, Outcome, Runner, check_outcomes
 from volta_pass.parallel.progress import shown_progress
-from volta_pass.parallel.scheduler import cluster_executor
+from volta_pass.parallel.scheduler import workers_of
 from volta_pass.report import EXIT_CODES, exit_table, report_document
 from volta_pass.reports import write_report
 from volta_pass.spec import Spec, read_sweep
@@ -64,10 +63,7 @@ def check_points(points: Points, options: CheckOptions, args: argparse.Namespace
 
 def run_points(points: Points, options: CheckOptions, args: argparse.Namespace) -> list[Outcome]:
     """The outcomes, in the order of the points. Raises LaunchError."""
-    if args.scheduler and args.jobs > 1:
-        raise LaunchError("--jobs and --scheduler at once", hint="a cluster has its own number of workers")
-    cluster = cluster_executor(args.scheduler) if args.scheduler else nullcontext(None)
-    with cluster as executor, shown_progress(len(points), "checking", quiet=args.json) as on_done:
+    with workers_of(args) as executor, shown_progress(len(points), "checking", quiet=args.json) as on_done:
         return check_outcomes(points, options, Runner(args.jobs, executor, memory_mib=args.memory_mib, on_done=on_done))
 
 

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Iterator
 from concurrent.futures import Executor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 from ptx_engine.errors import LaunchError
+
+
+def workers_of(args: argparse.Namespace) -> AbstractContextManager[Executor | None]:
+    """The executor that ``--scheduler`` asks for; None for processes of our own. Raises LaunchError for ``--jobs`` beside it."""
+    if args.scheduler and args.jobs > 1:
+        raise LaunchError("--jobs and --scheduler at once", hint="a cluster has its own number of workers")
+    return cluster_executor(args.scheduler) if args.scheduler else nullcontext()
 
 
 @contextmanager
