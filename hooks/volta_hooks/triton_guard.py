@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import triton
@@ -18,16 +17,17 @@ from volta_hooks.session import Session
 from volta_hooks.triton_arguments import adapt, contents_key, flatten, launch_key
 from volta_hooks.triton_errors import KernelNotProved, KernelRefuted, ValidationFailure
 from volta_hooks.triton_launch import CONSTANT, CapturedLaunch, capture
+from volta_hooks.triton_tuning import compile_first, current_tuner, tuned_names
 from volta_pass.check.triton_library import library_of
-from volta_pass.job import FunctionReference, ValidationJob
+from volta_pass.job import FunctionReference, TtirReference, ValidationJob
 from volta_pass.kernel_report import KernelReport
 from volta_pass.reference_decorator import match_parameters, reference_of
 from volta_pass.store import digest
 from volta_pass.ttir_uses import ParameterUse, parameter_uses
 from volta_pass.validate import contents_were_needed, failure_text
 
-#: the autotuner that is running on this thread, or None
-current_tuner: ContextVar[Any] = ContextVar("volta_tuner", default=None)
+#: what a winner is compared with where the first configuration cannot be had
+NO_FIRST = "no other configuration met this launch: the first one could not be compiled for it"
 
 
 @dataclass(frozen=True)
@@ -112,10 +112,30 @@ class Guard:
             raise UnsupportedError(f"{self.code.name} was not compiled to PTX ({self.code.metadata.target.backend})", feature="target")
         source, uses = self.source()
         captured = capture(self.code.names, self.code.types, args, grid, self.code.metadata, uses)
-        report = self.session.run(self._job(captured, source), tuning_key=self._tuning_key(args), label=self._label())
+        job, key = self._job(captured, source), self._tuning_key(args)
+        if key and job.reference is None and key not in self.session.tunings:
+            job = replace(job, assumptions=job.assumptions + self._meet_first(key))
+        report = self.session.run(job, tuning_key=key, label=self._label())
         report.seconds["compile"] = self.code.compile_s
         self.contents_matter |= contents_were_needed(report)
         return report
+
+    def _meet_first(self, key: str) -> tuple[str, ...]:
+        """Make the first configuration's source the reference of a launch that only a tuner's winner makes; what is assumed if
+        that fails."""
+
+        def take(first: Guard, grid: tuple[int, int, int], args: tuple[Any, ...]) -> None:
+            source, uses = first.source()
+            if source is not None:
+                launch = capture(first.code.names, first.code.types, args, grid, first.code.metadata, uses).launch
+                self.session.open_tuning(key, TtirReference(source, launch, first._label()))
+
+        try:
+            compile_first(take)
+        except Exception as error:
+            self.session.say_once(f"{self.code.name}: the first configuration could not be compiled for a launch of the winner: {error}")
+            return (NO_FIRST,)
+        return ()
 
     def _enforce(self, report: KernelReport) -> ValidationFailure | None:
         """Print or return a failure; a diagnostic is printed here only where no exception will carry it to the user."""
@@ -214,19 +234,6 @@ class Guard:
         positions = [i for i, kind in enumerate(self.code.types) if kind != CONSTANT]
         facts = launch_key(tuple(args[i] for i in positions))
         return digest(self.code.name, str(getattr(self.code.fn, "cache_key", "")), repr(facts), repr(fixed))
-
-
-def tuned_names(tuner: Any) -> frozenset[str]:
-    """Parameters that an autotuner's configurations, or heuristics below it, choose."""
-    names: set[str] = set()
-    while tuner is not None:
-        for config in getattr(tuner, "configs", ()):
-            names |= set(config.kwargs)
-        values = getattr(tuner, "values", None)
-        if isinstance(values, dict):
-            names |= set(values)
-        tuner = getattr(tuner, "fn", None)
-    return frozenset(names)
 
 
 def guarded(guard: Guard, launch: Callable[..., Any]) -> Callable[..., Any]:

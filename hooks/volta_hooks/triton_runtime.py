@@ -20,8 +20,9 @@ from triton.runtime.jit import JITFunction
 from ptx_engine.errors import LaunchError
 from volta_hooks.policy import Mode, mode_from_environment, target_from_environment
 from volta_hooks.session import Session
-from volta_hooks.triton_guard import CompiledCode, Guard, adapted, current_tuner, guarded, leaves_with_shapes, never_breaking
+from volta_hooks.triton_guard import CompiledCode, Guard, adapted, guarded, leaves_with_shapes, never_breaking
 from volta_hooks.triton_knobs import chain_knob, chain_listener, chain_stages
+from volta_hooks.triton_tuning import measuring, taken, tuning
 from volta_pass.spec_launches import spec_launches
 from volta_pass.specs_api import announced_launches, kernel_name
 
@@ -101,7 +102,7 @@ def _code(src: Any, metadata: Any, texts: dict[str, str], hashed: str) -> Compil
 
 def _follow_runs(adapt_arrays: bool) -> None:
     """Know when a launch or a tuning is going on; without a GPU, take NumPy arrays for tensors."""
-    jit_run, tune, heuristics_run = JITFunction.run, Autotuner.run, Heuristics.run
+    jit_run, tune, bench, heuristics_run = JITFunction.run, Autotuner.run, Autotuner._bench, Heuristics.run
 
     def run(self: JITFunction, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> Any:
         if adapt_arrays:
@@ -123,18 +124,22 @@ def _follow_runs(adapt_arrays: bool) -> None:
     def tuned(self: Autotuner, *args: Any, **kwargs: Any) -> Any:
         if adapt_arrays:
             args, kwargs = adapted(args, kwargs)
-        token = current_tuner.set(self)
-        try:
+        with tuning(self, args, kwargs):
             return tune(self, *args, **kwargs)
+
+    def measured(self: Autotuner, *args: Any, **kwargs: Any) -> Any:
+        token = measuring.set(True)
+        try:
+            return bench(self, *args, **kwargs)
         finally:
-            current_tuner.reset(token)
+            measuring.reset(token)
 
     def with_heuristics(self: Heuristics, *args: Any, **kwargs: Any) -> Any:
         if adapt_arrays:
             args, kwargs = adapted(args, kwargs)
         return heuristics_run(self, *args, **kwargs)
 
-    JITFunction.run, Autotuner.run, Heuristics.run = run, tuned, with_heuristics
+    JITFunction.run, Autotuner.run, Autotuner._bench, Heuristics.run = run, tuned, measured, with_heuristics
 
 
 # ---------------------------------------------------------------------- compilations without a launch
@@ -198,4 +203,6 @@ def _validate_warmup(fn: JITFunction, kernel: Any, grid: Any, args: tuple[Any, .
     if grid is None or not leaves_with_shapes(guard.code.names, values, guard.code.types):
         _validate_announced(guard)
         return
-    guard.check(_three(grid(bound) if callable(grid) else grid), values)
+    extents = _three(grid(bound) if callable(grid) else grid)
+    if not taken(guard, extents, values):
+        guard.check(extents, values)
