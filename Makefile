@@ -1,7 +1,7 @@
 # Every target uses the Python of the environment it is run in: make check PYTHON=.venv/bin/python
 PYTHON ?= python3
 
-.PHONY: check lint types test nightly browser compat upgrades schema instructions modules
+.PHONY: check lint types test nightly tilelang browser compat upgrades schema instructions modules
 
 check: lint types test
 
@@ -21,6 +21,13 @@ nightly:
 # needs chromium
 browser:
 	$(PYTHON) -m pytest -m browser
+
+# TileLang kernels, in an environment of their own: needs nvcc, which TileLang runs (else: pip install nvidia-cuda-nvcc)
+tilelang:
+	rm -rf build/tilelang && $(PYTHON) -m venv build/tilelang
+	build/tilelang/bin/pip install -q torch==2.13.0 tilelang==0.1.15 pytest pytest-timeout pytest-xdist -e .
+	command -v nvcc >/dev/null || build/tilelang/bin/pip install -q nvidia-cuda-nvcc
+	build/tilelang/bin/python -m pytest -n 2 tests/tilelang
 
 # the oldest and the middle Triton that the hook supports, each in a fresh environment
 COMPAT_TRITON ?= 3.7.1 3.8.0

@@ -121,9 +121,10 @@ def _add_bench(commands: Any) -> None:
     what = (
         "triton: validation time over Triton's compile time; exec: thread-instructions per second; order: what order checking adds; "
         "decide: proofs of attention, products and normalisations; paper: the published comparisons beside the published times; "
+        "tilelang: validation time over nvcc's time, for TileLang kernels; "
         "store: recalling stored proofs; sweep: 200 configurations by one process and by two"
     )
-    names = ("triton", "exec", "order", "decide", "paper", "store", "sweep")
+    names = ("triton", "exec", "order", "decide", "paper", "tilelang", "store", "sweep")
     parser.add_argument("name", choices=names, metavar="NAME", help=what)
     _add_report(parser)
 
@@ -160,9 +161,9 @@ def _add_cache(commands: Any) -> None:
     parser = _add(commands, "cache", "Look after the stored verdicts: VOLTA_CACHE_DIR and, where there is one, VOLTA_STORE.")
     what = "stats: what is there; verify: read every entry, remove the damaged (exit code 1); clear: remove all local ones"
     parser.add_argument("action", choices=("stats", "verify", "clear"), help=what)
-
     again = "with verify: do the N last used proofs of each place again (all, without N), and remove those that do not come out"
     parser.add_argument("--recheck", nargs="?", type=_positive_int, const=0, default=None, metavar="N", help=again)
+
 
 def _add_doctor(commands: Any) -> None:
     _add(commands, "doctor", "Show what is installed, what will be validated, and why not.")

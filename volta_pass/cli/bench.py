@@ -91,6 +91,13 @@ def order_rows() -> list[Row]:
         return [_row(*figure) for figure in measure()]
 
 
+def tilelang_rows() -> list[Row]:
+    """Validation over nvcc's time for each TileLang kernel of the suite."""
+    from volta_pass.cli.bench_tilelang import measure
+
+    return [_row(*figure) for figure in measure()]
+
+
 def decide_rows() -> list[Row]:
     """Seconds and memory of the decider, Z3 beside it, and its growth; rows without a target are shown only."""
     from volta_pass.cli.bench_decide import measure
@@ -154,6 +161,7 @@ BENCHES: dict[str, Callable[[], list[Row]]] = {
     "paper": paper_rows,
     "store": store_rows,
     "sweep": sweep_rows,
+    "tilelang": tilelang_rows,
 }
 
 
