@@ -137,7 +137,7 @@ def test_the_command_shows_every_case_and_z3s_answers(monkeypatch: pytest.Monkey
             return json.dumps({name: [1.0 * size for size in series.sizes] for name, series in SERIES.items()})
         return json.dumps(vars(Figures(True, "", 1, 1, 0.1, 0.2, 0.3, 10.0, 0.1)))
 
-    monkeypatch.setattr(bench_decide, "_child", child)
+    monkeypatch.setattr(bench_decide, "child", child)
     monkeypatch.setattr(bench_decide.importlib.util, "find_spec", lambda name: object())
     assert main(["bench", "decide", "--json"]) == 0
     rows = {row["name"]: row for row in json.loads(capsys.readouterr().out)}

@@ -30,10 +30,10 @@ def measure() -> list[Line]:
     """All rows; each case, and Z3 on it, in a process of its own."""
     lines: list[Line] = []
     for name, case in CASES.items():
-        lines += lines_of(name, Figures(**json.loads(_child("bench_decide_case", name))), case.target_s)
+        lines += lines_of(name, Figures(**json.loads(child("bench_decide_case", name))), case.target_s)
         if not case.alone:
             lines.append(_z3_line(name))
-    return lines + scaling_lines(json.loads(_child("bench_decide_scaling")))
+    return lines + scaling_lines(json.loads(child("bench_decide_scaling")))
 
 
 def lines_of(name: str, found: Figures, target_s: float) -> list[Line]:
@@ -55,7 +55,7 @@ def _z3_line(name: str) -> Line:
     if importlib.util.find_spec("z3") is None:
         return (f"{name}: Z3", 0, "not installed", None)
     try:
-        found = json.loads(_child("bench_decide_z3", name, str(Z3_LIMIT_S * 1000), timeout_s=Z3_LIMIT_S + _GRACE_S))
+        found = json.loads(child("bench_decide_z3", name, str(Z3_LIMIT_S * 1000), timeout_s=Z3_LIMIT_S + _GRACE_S))
     except subprocess.TimeoutExpired:
         return (f"{name}: Z3", Z3_LIMIT_S + _GRACE_S, "s (stopped)", None)
     except subprocess.CalledProcessError as error:
@@ -73,7 +73,7 @@ def scaling_lines(seconds: dict[str, list[float]]) -> list[Line]:
     return lines
 
 
-def _child(module: str, *arguments: str, timeout_s: float | None = None) -> str:
+def child(module: str, *arguments: str, timeout_s: float | None = None) -> str:
     """What a module of ours prints in a fresh interpreter."""
     command = [sys.executable, "-m", f"volta_pass.cli.{module}", *arguments]
     environ = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}

@@ -8,7 +8,10 @@ element of attention, the least that is published of any. The process's peak mem
 
 from __future__ import annotations
 
+import importlib.util
+import json
 import re
+import subprocess
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -22,6 +25,7 @@ from volta_pass.check import CheckOptions, check_file, check_spec
 from volta_pass.check.cuda_side import compile_side
 from volta_pass.check.memory import peak_mib
 from volta_pass.cli.bench import Row
+from volta_pass.cli.bench_decide import child
 from volta_pass.configs_folder import configs_folder
 from volta_pass.kernel_report import KernelReport
 from volta_pass.spec import SideKind, SideSpec, read_spec
@@ -63,6 +67,10 @@ def _pairs() -> list[Pair]:
 
 PAIRS = tuple(_pairs())
 
+#: pairs of which Z3 is given one element, where it is installed, and its seconds (executing the kernels comes on top)
+Z3_PAIRS = ("reduce3", "matmul6", "conv2d", "attention_fa1", "layer_norm")
+Z3_LIMIT_S, Z3_GRACE_S = 10, 60
+
 
 @dataclass(frozen=True)
 class PaperRow(Row):
@@ -89,7 +97,20 @@ def measure(pairs: Sequence[Pair] = PAIRS) -> list[Row]:
         *rows,
         Row("the whole table", round(total, 3), "s", TABLE_TARGET_S, total <= TABLE_TARGET_S),
         Row("peak memory", round(peak), "MiB", PEAK_TARGET_MIB, peak <= PEAK_TARGET_MIB),
+        *(_z3_row(pair.name) for pair in pairs if pair.name in Z3_PAIRS and importlib.util.find_spec("z3") is not None),
     ]
+
+
+def _z3_row(name: str) -> Row:
+    """Z3 on one element, in a process of its own: its CPU seconds, and in the unit what it answered; shown, never judged."""
+    try:
+        said = child("bench_paper_z3", str(_spec(name)), str(Z3_LIMIT_S * 1000), timeout_s=Z3_LIMIT_S + Z3_GRACE_S)
+    except subprocess.TimeoutExpired:
+        return Row(f"{name}: Z3, one element", Z3_LIMIT_S + Z3_GRACE_S, "s (stopped)", None, True)
+    except subprocess.CalledProcessError as error:
+        return Row(f"{name}: Z3, one element", 0, f"failed ({error.returncode})", None, True)
+    found = json.loads(said)
+    return Row(f"{name}: Z3 {found['version']}, one element", round(found["seconds"], 3), f"s ({found['answer']})", None, True)
 
 
 def _spec(name: str) -> Path:
@@ -164,5 +185,6 @@ def print_rows(rows: Sequence[Row], console: Console) -> None:
             table.add_row(row.name, row.verdict, *seconds, f"{row.peak_mib:.0f}", f"{row.published_s:.4g}", f"{row.ratio:.3g}",
                           f"{row.target or 0:.3g}", met)  # fmt: skip
         else:
-            table.add_row(row.name, "", "", "", "", "", f"{row.figure:.4g} {row.unit}", "", "", "", f"{row.target:g} {row.unit}", met)
+            target, met = ("", "") if row.target is None else (f"{row.target:g} {row.unit}", met)
+            table.add_row(row.name, "", "", "", "", "", f"{row.figure:.4g} {row.unit}", "", "", "", target, met)
     console.print(table)
