@@ -18,6 +18,8 @@ from volta_pass.environment import VARIABLES, environment_errors, environment_wa
 
 #: Triton releases whose pipeline hook we know: first included, last excluded
 TRITON_RANGE = ((3, 7), (3, 10))
+#: the first TileLang with instrumentation
+OLDEST_TILELANG = (0, 1, 14)
 #: where ``mlir.ir`` may come from, in the order of search: import name, distribution
 MLIR_BINDINGS = (("mlir", "mlir"), ("iree.compiler", "iree-base-compiler"), ("jaxlib.mlir", "jaxlib"))
 _PTH = "volta_pass_autoload.pth"
@@ -50,7 +52,7 @@ def examine(environ: Mapping[str, str] = os.environ) -> list[Fact]:
     facts = [Fact("volta-pass", "ok", own_version()), Fact("python", "ok", f"{platform.python_version()} ({sys.executable})")]
     facts += [_library(name) for name in ("numpy", "gmpy2", "rich")]
     triton, mlir, autoload = _triton(), _mlir(), _autoload()
-    facts += [triton, mlir, autoload, _gpu()]
+    facts += [triton, mlir, _tilelang(environ), autoload, _gpu()]
     facts += _variables(environ)
     return [*facts, _outcome(environ, [triton, mlir, autoload])]
 
@@ -77,6 +79,20 @@ def _triton() -> Fact:
         return Fact("triton", "ok", found)
     wanted = f"{low[0]}.{low[1]} to {high[0]}.{high[1] - 1}"
     return Fact("triton", "problem", f"{found}: its pipeline hook is not known to us", f"install Triton {wanted}")
+
+
+def _tilelang(environ: Mapping[str, str]) -> Fact:
+    found = _version("tilelang")
+    if not found:
+        return Fact("tilelang", "note", "not installed", "pip install 'volta-pass[tilelang]'")
+    release = tuple(int(part) for part in found.split("+")[0].split(".")[:3] if part.isdigit())
+    if release < OLDEST_TILELANG:
+        return Fact("tilelang", "problem", f"{found}: it has no instrumentation", "pip install 'tilelang>=0.1.14'")
+    if not (environ.get("CUDA_HOME") or shutil.which("nvcc") or _version("nvidia-cuda-nvcc")):
+        return Fact(
+            "tilelang", "problem", f"{found}, without nvcc, which it runs", "install the CUDA toolkit, or pip install nvidia-cuda-nvcc"
+        )
+    return Fact("tilelang", "ok", found)
 
 
 def _mlir() -> Fact:

@@ -219,7 +219,7 @@ def test_doctor(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPa
     monkeypatch.delenv("VOLTA_VALIDATE", raising=False)
     assert main(["doctor", "--json"]) == 0
     facts = {fact["subject"]: fact for fact in json.loads(capsys.readouterr().out)}
-    assert {"python", "numpy", "gmpy2", "triton", "mlir binding", "autoload", "gpu", "validation"} <= facts.keys()
+    assert {"python", "numpy", "gmpy2", "triton", "tilelang", "mlir binding", "autoload", "gpu", "validation"} <= facts.keys()
     assert facts["numpy"]["state"] == "ok" and facts["validation"]["text"].startswith("off")
     assert main(["doctor"]) == 0
     assert "numpy" in capsys.readouterr().out
