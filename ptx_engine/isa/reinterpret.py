@@ -13,6 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 from gmpy2 import mpq
 
+from ptx_engine.isa.chosen import chosen_floats
 from ptx_engine.isa.fields import Field, Plain, Slice, cut, fields_of, merged, number, settled, to_value, total_width
 from ptx_engine.isa.magnitude import power_of_low_bits
 from ptx_engine.isa.values import F32, TF32, UINT, Fmt, Part, Sym, Value, const_part, int_fmt, wrap_int
@@ -56,6 +57,8 @@ def _float(arena: Arena, fields: list[Field], fmt: Fmt) -> Ids | None:
         held, ids = top.part
         if held is fmt or (held.kind == "float" and held.bits == fmt.bits and TF32 in (held, fmt)):
             return ids
+        if held.kind == "int" and held.bits == fmt.bits:
+            return chosen_floats(arena, ids, fmt)
         below = fields[:-1]
         zero = len(below) == 1 and isinstance(below[0], Plain) and not np.any(below[0].bits)
         return ids if zero and (held.name, fmt.name) in _EMBEDDED else None

@@ -8,6 +8,7 @@ import numpy as np
 
 from ptx_engine.errors import NotStructuredError
 from ptx_engine.isa.algebra_symbolic import constant_integers
+from ptx_engine.isa.chosen import chosen_floats
 from ptx_engine.isa.values import FLOATS, UINT, Part, Sym, Value, const_part, dtype_fmt, wrap_int
 from ptx_engine.launch import Buffer, Footprint, Role
 from ptx_engine.terms import UNDEF, Arena, Ids
@@ -119,4 +120,8 @@ class TensorMemory:
             return ids
         if fmt.bits == self.fmt.bits and FLOATS.get(fmt.name):
             return self.arena.opaque(f"{fmt.name} bits stored as {self.fmt.name}", ids)
+        if fmt.kind == "int" and self.fmt.kind == "float" and fmt.bits == self.fmt.bits:
+            chosen = chosen_floats(self.arena, ids, self.fmt)
+            if chosen is not None:
+                return chosen
         raise NotStructuredError(f"{what}: {fmt.name} data in a tensor of {self.fmt.name}", feature=f"{fmt.name} in {self.fmt.name} tensor")
