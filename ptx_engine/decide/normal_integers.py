@@ -116,19 +116,27 @@ class Integers:
         return {t: c for t, c in reduced if c}
 
     def _rejoined(self, p: Poly) -> Poly:
-        """Halves of words put together: wrap(y, b) + 2^b floor(y / 2^b) = y."""
-        ring = self.forms.ring
-        for t, c in list(p.items()):
-            powers = ring.powers[t]
-            known = self.rounding.wraps.get(powers[0][0]) if len(powers) == 1 and powers[0][1] == 1 else None
-            if known is None or known[1] < 0 or t not in p:
+        """Parts of words put together: wrap(y, b) + 2^b floor(y / 2^b) = y. The upper part may itself be put together first."""
+        waiting = [t for t in p if self._unsigned_wrap(t) is not None]
+        while waiting:
+            t = waiting.pop()
+            known = self._unsigned_wrap(t)
+            if known is None or t not in p:
                 continue
             y, bits = known
-            high = self._right(y, bits)
+            high, c = self._right(y, bits), p[t]
             if len(high) == 1 and (upper := next(iter(high))) in p and p[upper] == c * high[upper] * (1 << bits):
                 p = {s: d for s, d in p.items() if s not in (t, upper)}
+                self.forms.meter.spend(len(p))
                 add_into(p, y, c)
+                waiting = [s for s in p if self._unsigned_wrap(s) is not None]
         return p
+
+    def _unsigned_wrap(self, term: int) -> tuple[Poly, int] | None:
+        """Argument and width of a term that is an unsigned wrap."""
+        powers = self.forms.ring.powers[term]
+        known = self.rounding.wraps.get(powers[0][0]) if len(powers) == 1 and powers[0][1] == 1 else None
+        return known if known is not None and known[1] > 0 else None
 
     def _floors_modulo(self, p: Poly, bits: int) -> Poly:
         """floor(q / 2^k) modulo 2^bits depends on q modulo 2^(bits + k) only."""

@@ -8,7 +8,7 @@ floor(b*P) for the simplest fraction b that rounds alike throughout: a multiplic
 from __future__ import annotations
 
 from collections.abc import Iterator
-from math import gcd
+from math import lcm
 
 from gmpy2 import mpq
 
@@ -93,16 +93,26 @@ class Rounding:
 
     def _of_inner_floor(self, p: Poly) -> Poly | None:
         """floor((n + floor y) / k) = floor((n + y) / k) for integers n and k > 0."""
-        k = 1
-        for c in p.values():
-            k = k * int(mpq(c).denominator) // gcd(k, int(mpq(c).denominator))
+        k = self._denominator(p)
         for t in sorted(p, reverse=True):
-            inner = self.inner_floor(t) if p[t] * k == 1 else None
+            inner = self.inner_floor(t) if p[t] * k in (1, -1) else None
             others = {s: small(mpq(c) * k) for s, c in p.items() if s != t}
-            if inner is not None and integral(self.ring, others):
+            if inner is None or not integral(self.ring, others):
+                continue
+            if p[t] > 0:
                 add_into(others, inner)
-                return self.floor({s: small(mpq(c) / k) for s, c in others.items()})
+            else:  # -floor(n / d) = floor((d - 1 - n) / d)
+                d = self._denominator(inner)
+                if not integral(self.ring, {s: small(mpq(c) * d) for s, c in inner.items()}):
+                    continue
+                add_into(others, inner, -1)
+                add_into(others, {ONE_TERM: 1 - mpq(1, d)})
+            return self.floor({s: small(mpq(c) / k) for s, c in others.items()})
         return None
+
+    def _denominator(self, p: Poly) -> int:
+        """The least common denominator of all coefficients."""
+        return lcm(*(int(mpq(c).denominator) for c in p.values()))
 
     # --- quotients of integers --------------------------------------------------------------------
 

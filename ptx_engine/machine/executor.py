@@ -38,7 +38,7 @@ from ptx_engine.machine.predication import concrete_predicate
 from ptx_engine.machine.preparation import calls_inlined, check_block, choose_entry, granule_of, linear_ctas, make_origins
 from ptx_engine.machine.program import BarrierOp, Block, Program, PtxOrigin, Terminator, located
 from ptx_engine.machine.recorded import Target
-from ptx_engine.machine.same_value import numeric_keys, same_value_keys
+from ptx_engine.machine.same_value import numeric_keys, proved_equal, same_value_keys
 from ptx_engine.machine.schedule import LowestFirst, Schedule
 from ptx_engine.machine.variables import with_variables
 from ptx_engine.machine.warp_syncs import Standing, WarpSyncs
@@ -456,7 +456,7 @@ class Machine:
             f"{reason} ({self.origins[pc].user_loc or f'PTX line {self.origins[pc].ptx_line}'})"
             for reason, pc in self.log.dependent()
         ]
-        if self.agreement.used:
+        if self.agreement.pairs and not proved_equal(self.bound.arena, self.agreement.pairs):
             dependent.append("threads store values to one address that agree at random inputs and are not built alike: not proved equal")
         return Execution(
             footprints, findings, ctas, launch.cta_count, self.executed, seconds, self.order.assumptions, self.origins, dependent

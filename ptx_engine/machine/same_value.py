@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ptx_engine.decide.oracle import Reals, random_inputs
+from ptx_engine.decide.templates import Outcome, ProofBudget, prove_columns
 from ptx_engine.order.records import WeakKeys
 from ptx_engine.terms import CONST_CAP, TABLE, Arena, Op
 
@@ -33,6 +34,8 @@ def mix(x: Words) -> Words:
         return x ^ (x >> np.uint64(31))
 
 
+#: pairs of stored values that are proved equal at most, and what all proofs together may cost
+_PROVED, _SECONDS, _TERMS = 4096, 20.0, 2_000_000
 #: a butterfly over 32 lanes parts two lanes for five levels; below that their operands are the same terms
 SHALLOW = 6
 
@@ -76,6 +79,18 @@ def numeric_keys(arena: Arena) -> WeakKeys:
         return result.reshape(values.shape)
 
     return WeakKeys(keys)
+
+
+def proved_equal(arena: Arena, pairs: list[tuple[np.ndarray, np.ndarray]]) -> bool:
+    """Whether stored values that agree at random inputs are one real number by proof: positions of one maximum, found by
+    every lane in another order. Within a small budget."""
+    left, right = (np.concatenate([side.ravel() for side in sides]) for sides in zip(*pairs))
+    both = np.unique(np.stack([left, right])[:, left != right], axis=1)
+    if both.shape[1] > _PROVED or int(both.max(initial=0)) >= BITS_BASE:
+        return False
+    one, other = both.astype(np.int32)
+    results = prove_columns(arena, one, other, ProofBudget(_SECONDS, _TERMS))
+    return all(r.outcome is Outcome.EQUAL and not r.assumptions for r in results)
 
 
 def _shallow_keys(arena: Arena, ids: np.ndarray) -> Words:

@@ -66,7 +66,8 @@ def _differs(column: Column, position: np.ndarray, leader: np.ndarray, value_key
         keys = column.value_keys(keys_of)
         still = differs & (keys[position] != keys[leader]).any(axis=1)
         if isinstance(keys_of, WeakKeys) and (still != differs).any():
-            keys_of.used = True
+            alike = still != differs
+            keys_of.pairs.append((values[position[alike]], values[leader[alike]]))
         differs = still
     return differs
 

@@ -194,11 +194,12 @@ class Epoch:
 
 
 class WeakKeys:
-    """Keys whose equality is evidence that stored bits are equal and no proof; ``used`` says that a finding leans on it."""
+    """Keys whose equality is evidence that stored bits are equal and no proof; ``pairs`` are the values (n, k) that a finding
+    takes for equal on it."""
 
     def __init__(self, keys_of: Callable[[np.ndarray], np.ndarray]) -> None:
         self._keys_of = keys_of
-        self.used = False
+        self.pairs: list[tuple[np.ndarray, np.ndarray]] = []
 
     def __call__(self, values: np.ndarray) -> np.ndarray:
         return self._keys_of(values)

@@ -258,7 +258,8 @@ def _equal_where_common(one: Column, p: np.ndarray, two: Column, q: np.ndarray, 
             u, v = one.value_keys(keys_of), two.value_keys(keys_of)
             now = equal | (u[p[some], mine] == v[q[some], theirs]).all(axis=1)
             if isinstance(keys_of, WeakKeys) and (now != equal).any():
-                keys_of.used = True
+                weak = some[now != equal]
+                keys_of.pairs.append((x[p[weak], mine], y[q[weak], theirs]))
             equal = now
         out[some] = equal
     return out

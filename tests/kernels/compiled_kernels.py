@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[2]
 KERNELS = ROOT / "configs" / "triton"
 DEFAULTS = Options()
 #: Triton's name of each element type
-TYPES = {"f16": "fp16", "bf16": "bf16", "f32": "fp32", "s32": "i32"}
+TYPES = {"f16": "fp16", "bf16": "bf16", "f32": "fp32", "s8": "i8", "s32": "i32", "u32": "u32", "s64": "i64"}
 
 
 @dataclass(frozen=True)
