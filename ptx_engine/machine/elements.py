@@ -6,7 +6,7 @@ import numpy as np
 
 from ptx_engine.errors import NotStructuredError
 from ptx_engine.isa.reinterpret import integer_of, pieces_of, width_of
-from ptx_engine.isa.values import BITS, Part, Sym, Value, const_part, int_fmt, split_bits, uninitialised
+from ptx_engine.isa.values import BITS, Fmt, Part, Sym, Value, as_parts, const_part, int_fmt, split_bits, uninitialised
 from ptx_engine.machine.same_value import BITS_BASE
 from ptx_engine.machine.tensors import TensorMemory
 from ptx_engine.terms import Arena, Ids
@@ -49,16 +49,17 @@ def _elements_of_symbolic(tensor: TensorMemory, value: Sym, width: int) -> list[
     parts = value.parts
     if len(parts) * size != width or any(f.bits != size or f.kind == "piece" for f, _ in parts):
         if width > size or len(parts) != 1 or parts[0][0].kind == "piece":
-            parts = _parts_of_width(tensor.arena, value, width, size)
+            parts = _parts_of_width(tensor.arena, value, width, tensor.fmt)
     return [tensor.as_element(part, "a store") for part in parts]
 
 
-def _parts_of_width(arena: Arena, value: Sym, width: int, size: int) -> tuple[Part, ...]:
+def _parts_of_width(arena: Arena, value: Sym, width: int, fmt: Fmt) -> tuple[Part, ...]:
+    size = fmt.bits
     pieces = pieces_of(arena, value, [size] * (width // size) + [max(0, width_of(value, width) - width)])
     found: list[Part] = []
     for piece in (pieces or ())[: width // size]:
         if isinstance(piece, Sym):
-            found.extend(piece.parts if len(piece.parts) == 1 else _as_one(arena, piece, size))
+            found.extend(piece.parts if len(piece.parts) == 1 else _as_one(arena, piece, fmt))
         else:
             assert piece is not None
             found.append((BITS[size], piece))
@@ -68,10 +69,13 @@ def _parts_of_width(arena: Arena, value: Sym, width: int, size: int) -> tuple[Pa
     return tuple(found)
 
 
-def _as_one(arena: Arena, piece: Sym, size: int) -> tuple[Part, ...]:
-    """Fields of one element as one integer."""
-    number = integer_of(arena, piece, size, False)
-    return () if number is None else ((int_fmt(size, number[1], number[2]), number[0]),)
+def _as_one(arena: Arena, piece: Sym, fmt: Fmt) -> tuple[Part, ...]:
+    """Fields of one element as one float (bf16 above a zero half is an f32) or integer."""
+    floats = as_parts(arena, piece, (fmt,)) if fmt.kind == "float" else None
+    if floats is not None:
+        return ((fmt, floats[0]),)
+    number = integer_of(arena, piece, fmt.bits, False)
+    return () if number is None else ((int_fmt(fmt.bits, number[1], number[2]), number[0]),)
 
 
 def stored_values(cells: "list[tuple[int | np.ndarray, bool]]", n: int) -> np.ndarray:

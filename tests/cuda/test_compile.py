@@ -86,7 +86,7 @@ def test_defines(defines: dict[str, int | bool], value: str) -> None:
     assert value in ptx or value == "0f00000000"
 
 
-@pytest.mark.parametrize("header", ["cuda_fp16.h", "cuda_bf16.h", "mma.h", "cooperative_groups.h", "cuda_pipeline.h"])
+@pytest.mark.parametrize("header", ["cuda_fp16.h", "cuda_bf16.h", "mma.h", "cuda_pipeline.h"])
 def test_cudas_own_headers_are_found(header: str) -> None:
     assert build(f'#include <{header}>\nextern "C" __global__ void f(float *x) {{ x[0] = 1.0f; }}').entry == "f"
 
