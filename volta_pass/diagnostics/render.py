@@ -53,7 +53,8 @@ def _comparison(report: KernelReport, comparison: Comparison, paint: Painter) ->
     names = ", ".join(output.tensor for output in worst) or "the outputs"
     refuted = comparison.status is Status.REFUTED
     verb = "differs" if len(worst) == 1 else "differ"
-    own = comparison.label.removeprefix(f"{report.kernel}'s ")  # "own TTIR"
+    prefix = f"{report.kernel}'s "
+    own = comparison.label.removeprefix(prefix) if comparison.label.startswith(prefix) else "own TTIR"
     against = f"its {own}" if comparison.against == OWN_SOURCE else "the reference"
     said = f"{names} {verb} from {against}" if refuted else f"{names} could not be proved equal to {against}"
     tag = f"{comparison.status.value}, {comparison.verdict.method.value}" if refuted else comparison.status.value

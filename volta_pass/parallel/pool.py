@@ -65,15 +65,36 @@ def _on_given(
 ) -> list[Result | Lost]:
     results: list[Result | Lost] = [Lost("the executor took no more work")] * len(tasks)
     running: dict[Future[Result], int] = {}
-    for number, task in enumerate(tasks):
-        try:
-            running[executor.submit(step, task)] = number
-        except RuntimeError as error:  # (BrokenExecutor is one)
-            results[number] = Lost(f"the executor takes no more work: {error}")
+    for number in range(len(tasks)):
+        _submit(step, tasks, number, executor, running, results)
+    suspects: list[int] = []
     for future in as_completed(running):
-        results[running[future]] = _result_of(future)
-        on_done(running[future])
+        if type(future.exception()).__name__ in _WORKER_DIED:
+            suspects.append(running[future])
+        else:
+            results[running[future]] = _result_of(future)
+            on_done(running[future])
+    for number in sorted(suspects):  # a cluster blames all tasks that were on the worker: alone, only the one that killed it dies again
+        again: dict[Future[Result], int] = {}
+        _submit(step, tasks, number, executor, again, results)
+        for future in as_completed(again):
+            results[number] = _result_of(future)
+        on_done(number)
     return results
+
+
+#: what executors raise for a task whose worker died, apart from those that are broken then: Dask's
+_WORKER_DIED = frozenset({"KilledWorker"})
+
+
+def _submit(
+    step: Callable[[Task], Result], tasks: Sequence[Task], number: int, executor: Executor, running: dict[Future[Result], int],
+    results: list[Result | Lost],
+) -> None:  # fmt: skip
+    try:
+        running[executor.submit(step, tasks[number])] = number
+    except RuntimeError as error:  # (BrokenExecutor is one)
+        results[number] = Lost(f"the executor takes no more work: {error}")
 
 
 def _result_of(future: Future[Result]) -> Result | Lost:
