@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,7 +18,7 @@ from ptx_engine.verdict import Status
 from volta_hooks.policy import Action, Mode, action
 from volta_hooks.session import Session
 from volta_hooks.tilelang_errors import KernelNotProved, KernelRefuted, ValidationFailure
-from volta_hooks.tilelang_launch import DISJOINT, KernelCall, make_launch, symbolic_sizes
+from volta_hooks.tilelang_launch import DISJOINT, KernelCall, kernel_calls, make_launch, symbolic_sizes
 from volta_hooks.tilelang_source import tile_programs
 from volta_pass.job import FunctionReference, ValidationJob
 from volta_pass.kernel_report import KernelReport
@@ -42,10 +42,10 @@ class Tuned:
 
 @dataclass
 class CompiledFunction:
-    """One compiled function: its PrimFunc before the first pass, its launches, the PTX of its module."""
+    """One compiled function: its PrimFunc before the first pass, its module of host and kernels, the PTX of its module."""
 
     func: tirx.PrimFunc
-    calls: Sequence[KernelCall]
+    lowered: Any
     ptx: str
     target: str
     compile_s: float = 0.0
@@ -106,12 +106,10 @@ def _validate(session: Session, compiled: CompiledFunction, values: Mapping[str,
 def _reports(session: Session, compiled: CompiledFunction, values: Mapping[str, Any], contents: Contents) -> list[KernelReport]:
     """One report for each kernel; what fails before a job exists is a report too."""
     try:
-        sources = tile_programs(compiled.func)
-        if len(sources) != len(compiled.calls):
-            raise UnsupportedError(
-                f"{len(sources)} kernels in the source, {len(compiled.calls)} in the compiled module", feature="T.Kernel"
-            )
-        jobs = [_job(session, compiled, call, source, values, contents) for call, source in zip(compiled.calls, sources)]
+        sources, calls = tile_programs(compiled.func), kernel_calls(compiled.lowered)
+        if len(sources) != len(calls):
+            raise UnsupportedError(f"{len(sources)} kernels in the source, {len(calls)} in the compiled module", feature="T.Kernel")
+        jobs = [_job(session, compiled, call, source, values, contents) for call, source in zip(calls, sources)]
     except PtxError as error:
         return [_failed(session, compiled, error, "unsupported" if error.kind == "unsupported" else "unknown")]
     except Exception as error:  # a defect of ours

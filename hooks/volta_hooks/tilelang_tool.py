@@ -21,7 +21,7 @@ from ptx_engine.errors import UnsupportedError
 from volta_hooks.session import Session
 from volta_hooks.tilelang_errors import ValidationFailure
 from volta_hooks.tilelang_guard import CompiledFunction, Tuned, check_ahead, never_breaking
-from volta_hooks.tilelang_launch import is_device, kernel_calls
+from volta_hooks.tilelang_launch import is_device
 from volta_hooks.tilelang_ptx import cuda_to_ptx, ptx_to_cubin
 
 COMPILE = "tilelang_callback_cuda_compile"
@@ -134,8 +134,7 @@ class ValidationTool(PassInstrumentationTool):  # type: ignore[misc]
         for name, (func, tuned) in list(self.sources.items()):
             if name not in self.lowered:
                 continue
-            calls = kernel_calls(self.lowered[name])
-            compiled = CompiledFunction(func, calls, ptx, str(target.attrs["arch"]), took_s, tuned)
+            compiled = CompiledFunction(func, self.lowered[name], ptx, str(target.attrs["arch"]), took_s, tuned)
             _active.compiled = {**getattr(_active, "compiled", {}), name: compiled}
             try:
                 check_ahead(self.registry.session, compiled)

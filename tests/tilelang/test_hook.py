@@ -221,3 +221,10 @@ def test_one_variable_activates_it(on: bool, tmp_path: Path) -> None:
     assert "main_kernel" in done.stderr
     left = [path for path in (tmp_path / "kernels").rglob("*") if path.is_file()]
     assert not left, "kernels of this process would be loaded unseen by another"
+
+
+def test_descriptors_of_hopper_are_unsupported_by_name(session) -> None:
+    tilelang.compile(matmul(64, 64, 64, 64, 64, 32, 2), target={"kind": "cuda", "arch": "sm_90a"})
+    report = session.reports[-1]
+    assert report.status is Status.UNSUPPORTED
+    assert "TMA descriptor" in report.reason
