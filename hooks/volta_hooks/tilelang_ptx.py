@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import tempfile
 from collections.abc import Mapping
@@ -57,13 +58,24 @@ def ptx_to_cubin(ptx: str, target: Any, config: Config | None = None) -> bytes:
         source, binary = os.path.join(folder, "kernel.ptx"), os.path.join(folder, "kernel.cubin")
         with open(source, "w", encoding="utf-8") as file:
             file.write(ptx)
-        tool = os.path.join(nvcc.find_cuda_path(), "bin", "ptxas")
-        command = [tool, *usage, f"-arch={codes[0] if codes else f'sm_{arch}'}", "-O3", "-lineinfo", source, "-o", binary]
+        command = [_ptxas(), *usage, f"-arch={codes[0] if codes else f'sm_{arch}'}", "-O3", "-lineinfo", source, "-o", binary]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             raise RuntimeError(f"ptxas: {done.stderr}")
         with open(binary, "rb") as compiled:
             return compiled.read()
+
+
+def _ptxas() -> str:
+    """The assembler of the toolkit that TileLang uses. Raises UnsupportedError where there is none."""
+    beside = os.path.join(nvcc.find_cuda_path(), "bin", "ptxas")
+    found = beside if os.path.isfile(beside) else shutil.which("ptxas")
+    if not found:
+        raise UnsupportedError(
+            "no ptxas: the machine code is made by nvcc from the text whose PTX was validated", feature="ptxas",
+            hint="set CUDA_HOME to the toolkit, so that the very PTX that was validated is assembled",
+        )  # fmt: skip
+    return found
 
 
 def _architecture(target: Any) -> tuple[str, list[str]]:
