@@ -68,6 +68,17 @@ def test_without_the_option_nothing_is_validated(run):
     assert code == 0 and "1 passed" in text and "volta:" not in text
 
 
+def test_reports_of_a_test_s_own_session_are_its_own_affair(run):
+    tests = (
+        "def test_it():\n    from volta_hooks.policy import Mode\n    from volta_hooks.session import Session\n"
+        "    from volta_pass.kernel_report import KernelReport\n    from ptx_engine.verdict import Status\n"
+        "    Session(Mode.ON).reports.append(KernelReport('k', status=Status.REFUTED))\n"
+    )
+    assert run(tests)[0] == 0
+    code, text = run(tests, *TARGET)
+    assert code == 1 and "1 failed" in text
+
+
 def test_expected_refutations(run):
     tests = (
         "@pytest.mark.volta_refuted\ndef test_any(): launch(wrong)\n"
