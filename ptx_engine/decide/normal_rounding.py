@@ -99,6 +99,8 @@ class Rounding:
             others = {s: small(mpq(c) * k) for s, c in p.items() if s != t}
             if inner is None or not integral(self.ring, others):
                 continue
+            if p[t] < 0 and k == 2 and any(s != ONE_TERM for s in others):
+                continue  # stays in sight: ((x - t) / 2 + t) / n, where t is a floor itself, is how compilers divide by some constants
             if p[t] > 0:
                 add_into(others, inner)
             else:  # -floor(n / d) = floor((d - 1 - n) / d)
