@@ -453,8 +453,7 @@ class Machine:
         footprints = {t.buffer.arg.name: t.footprint() for t in self.memory.tensors if t.buffer.arg.role is not Role.IN and t.cells is None}
         launch = self.bound.launch
         dependent = [
-            f"{reason} ({self.origins[pc].user_loc or f'PTX line {self.origins[pc].ptx_line}'})"
-            for reason, pc in self.log.dependent()
+            f"{reason} ({self.origins[pc].user_loc or f'PTX line {self.origins[pc].ptx_line}'})" for reason, pc in self.log.dependent()
         ]
         if self.agreement.pairs and not proved_equal(self.bound.arena, self.agreement.pairs):
             dependent.append("threads store values to one address that agree at random inputs and are not built alike: not proved equal")
