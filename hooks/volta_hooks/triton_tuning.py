@@ -36,12 +36,13 @@ class TunedCall:
 @contextmanager
 def tuning(tuner: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[None]:
     """Inside, ``tuner`` is the current one."""
-    tokens = current_tuner.set(tuner), _call.set(TunedCall(tuner, args, kwargs)), measuring.set(False)
+    outer_tuner, outer_call, outer_measuring = current_tuner.set(tuner), _call.set(TunedCall(tuner, args, kwargs)), measuring.set(False)
     try:
         yield
     finally:
-        for variable, token in zip((current_tuner, _call, measuring), tokens):
-            variable.reset(token)  # type: ignore[attr-defined]
+        measuring.reset(outer_measuring)
+        _call.reset(outer_call)
+        current_tuner.reset(outer_tuner)
 
 
 def compile_first(take: Callable[[Any, tuple[int, int, int], tuple[Any, ...]], None]) -> None:
