@@ -43,6 +43,13 @@ _ALL = 1 << 30
 _COUNT = [0] * 256
 for _op, _row in TABLE.items():
     _COUNT[_op] = _ALL if _row.record else 0 if _op is Op.CONST else _row.arity
+#: operators that are collected together: 1 sums, 2 maxima, 3 minima
+_KIND = [0] * 256
+for _op in _ADDITIVE:
+    _KIND[_op] = 1
+for _code, _name in _EXTREME.items():
+    _KIND[_code] = 2 if _name == "max" else 3
+_PAIRED = frozenset({Op.ADD, Op.SUB, Op.MUL, Op.DIV})
 _COMMUTES = frozenset(int(o) for o, row in TABLE.items() if row.commutative)
 
 
@@ -93,6 +100,8 @@ class Canonical:
         self._atom_forms: dict[int, int] = {}
         self._leaves: dict[int, int] = {}  # form of a variable -> its atom
         self._terms: dict[tuple[int, int], tuple[Coef, int]] = {}  # forms -> coefficient and monomial of their product
+        self._singles: dict[tuple[int, Coef], int] = {}  # monomial and coefficient -> form of that one term
+        self._pairs: dict[tuple[int, int, int], int] = {}  # operator and forms of both operands -> form
         self._inlined = self._find_inlined()
         self._run()
 
@@ -103,22 +112,50 @@ class Canonical:
     # --- order of work --------------------------------------------------------------------------
 
     def _find_inlined(self) -> bytearray:
-        """Additive nodes whose only use is as a summand: they are collected into their user's sum."""
-        ops = self._ops
-        uses, summand = [0] * len(ops), [0] * len(ops)
+        """Additive nodes whose only use is as a summand, and maxima whose only use is in a maximum: they are collected into
+        their user's sum or set."""
+        ops, args = self._ops, self.template.args
+        uses = [0] * len(ops)
         for root in self.template.roots:
             uses[root] += 2
-        for node, op in enumerate(ops):
-            for child in self._operands[node]:
+        for operands in self._operands:
+            for child in operands:
                 uses[child] += 1
-            for child in _summands(op, self.template.args[node]):
-                summand[child] += 1
-        return bytearray(op in _ADDITIVE and uses[n] == summand[n] == 1 for n, op in enumerate(ops))
+        inlined = bytearray(len(ops))
+        for node, op in enumerate(ops):
+            kind = _KIND[op]
+            if kind:
+                for child in args[node] if kind > 1 else _summands(op, args[node]):
+                    if _KIND[ops[child]] == kind and uses[child] == 1:
+                        inlined[child] = 1
+        return inlined
+
+    def _variables(self) -> bytearray:
+        """Forms of all variables; marks them as done."""
+        done = bytearray(len(self._ops))
+        for node, op in enumerate(self._ops):
+            if op not in (INPUT, CONSTANTS):
+                continue
+            done[node] = 2
+            key = ("leaf", -1 - self._merged[node] if node in self._merged else node)
+            atom = self._atoms.get(key)
+            if atom is None:
+                atom = self._atoms[key] = len(self._atoms)
+                monomial = self._monomial_ids[0, ((atom, 1),)] = len(self.monomials)
+                self.monomials.append((0, ((atom, 1),)))
+                form = self._atom_forms[atom] = self._singles[monomial, 1] = len(self.forms)
+                self.forms.append({monomial: 1})
+                self._leaves[form] = atom
+            if node in self._hidden:
+                self._partial.add(atom)
+            self.of[node] = self._atom_forms[atom]
+        self.meter.spend(2 * len(self._leaves))
+        return done
 
     def _run(self) -> None:
         template = self.template
-        entered = bytearray(len(template.ops))
-        stack = list(template.roots)
+        entered = self._variables()
+        stack = [root for root in template.roots if not entered[root]]
         while stack:
             node = stack[-1]
             if entered[node] == 0:
@@ -129,17 +166,29 @@ class Canonical:
             if entered[node] == 1:
                 entered[node] = 2
                 if not self._inlined[node]:
-                    self.of[node] = self._form(node)
+                    self.of[node] = self._paired(node) if self._ops[node] in _PAIRED else self._form(node)
 
     # --- interning ------------------------------------------------------------------------------
 
     def _intern(self, form: dict[int, Coef]) -> int:
+        if len(form) == 1:
+            ((monomial, coefficient),) = form.items()
+            return self._single(monomial, coefficient)
         self.meter.spend(len(form) + 1)
         key = frozenset(form.items())
         found = self._form_ids.get(key)
         if found is None:
             found = self._form_ids[key] = len(self.forms)
             self.forms.append(form)
+        return found
+
+    def _single(self, monomial: int, coefficient: Coef) -> int:
+        """The form of one term."""
+        found = self._singles.get((monomial, coefficient))
+        if found is None:
+            self.meter.spend(2)
+            found = self._singles[monomial, coefficient] = len(self.forms)
+            self.forms.append({monomial: coefficient})
         return found
 
     def _monomial(self, exponent: int, factors: tuple[tuple[int, int], ...]) -> int:
@@ -159,7 +208,7 @@ class Canonical:
                 self._partial.add(found)
         form = self._atom_forms.get(found)
         if form is None:
-            form = self._atom_forms[found] = self._intern({self._monomial(0, ((found, 1),)): 1})
+            form = self._atom_forms[found] = self._single(self._monomial(0, ((found, 1),)), 1)
         return form
 
     def _form_partial(self, form: int) -> bool:
@@ -197,6 +246,8 @@ class Canonical:
 
     def _product(self, x: int, y: int) -> tuple[int, int]:
         (e, f), (g, h) = self.monomials[x], self.monomials[y]
+        if e == g == 0 and len(f) == len(h) == 1 and (f[0][0] != h[0][0] or f is h) and SQRT2 not in (f[0][0], h[0][0]):
+            return self._monomial(0, ((f[0][0], 2 * f[0][1]),) if f is h else f + h if f < h else h + f), 1
         powers = dict(f)
         for atom, power in h:
             powers[atom] = powers.get(atom, 0) + power
@@ -215,17 +266,12 @@ class Canonical:
 
     def _form(self, node: int) -> int:
         op, args = self._ops[node], self.template.args[node]
-        if op in (INPUT, CONSTANTS):
-            name = -1 - self._merged[node] if node in self._merged else node
-            form = self._atom(("leaf", name))
-            self._leaves[form] = self._atoms["leaf", name]
-            if node in self._hidden:
-                self._partial.add(self._leaves[form])
-            return form
         if op == Op.CONST:
             return self._constant(args[0])
         if op in _ADDITIVE:
             return self._sum(node)
+        if op in _EXTREME:
+            return self._maximum(node)
         operands = [self.of[n] for n in self._operands[node]]
         if any(f < 0 for f in operands):
             return -1
@@ -233,12 +279,32 @@ class Canonical:
             factor = operands[1] if op == Op.MUL else self._reciprocal(operands[1])
             return -1 if self._lost(operands[0], factor) else self._scaled(self._times(operands[0], factor))
         if op == Op.EXP2:
-            return self._intern({self._monomial(operands[0], ()): 1})
-        if op in _EXTREME:
-            return self._extreme(_EXTREME[op], operands)
+            return self._single(self._monomial(operands[0], ()), 1)
         if op in _COMMUTES:
             operands.sort()
         return self._atom((op, *operands, *args[_COUNT[op] :]))
+
+    def _paired(self, node: int) -> int:
+        """The form of an operator of two operands, made once where those have the same forms again."""
+        x, y = self.template.args[node]
+        if self._inlined[x] or self._inlined[y]:
+            return self._form(node)
+        key = (self._ops[node], self.of[x], self.of[y])
+        found = self._pairs.get(key)
+        if found is None:
+            short = self._short_sum(*key) if key[0] in (Op.ADD, Op.SUB) else None
+            found = self._pairs[key] = self._form(node) if short is None else short
+        return found
+
+    def _short_sum(self, op: int, x: int, y: int) -> int | None:
+        """The sum or difference of two different terms."""
+        if x < 0 or y < 0:
+            return -1
+        left, right = self.forms[x], self.forms[y]
+        if not len(left) == len(right) == 1:
+            return None
+        ((first, a),), ((second, b),) = left.items(), right.items()
+        return None if first == second else self._intern({first: a, second: b if op == Op.ADD else -b})
 
     def _constant(self, index: int) -> int:
         const = self.arena.consts[index]
@@ -248,7 +314,7 @@ class Canonical:
             return 0
         factors = tuple((atom, power) for atom, power in ((LOG2E, const.log2e), (PI, const.pi), (SQRT2, const.sqrt2)) if power)
         coefficient = int(const.coef) if const.coef.denominator == 1 else const.coef
-        return self._intern({self._monomial(0, factors): coefficient})
+        return self._single(self._monomial(0, factors), coefficient)
 
     def _times(self, x: int, y: int) -> tuple[Coef, int]:
         if x == 0 or y == 0:
@@ -263,7 +329,7 @@ class Canonical:
 
     def _scaled(self, term: tuple[Coef, int]) -> int:
         coefficient, monomial = term
-        return self._intern({monomial: coefficient}) if coefficient else 0
+        return self._single(monomial, coefficient) if coefficient else 0
 
     def _reciprocal(self, form: int) -> int:
         """1/form: exponentials and constants turn over, every other factor becomes the atom of its reciprocal."""
@@ -284,7 +350,21 @@ class Canonical:
                 ((_, ((number, _),)),) = (self.monomials[m] for m in self.forms[inverse])
                 turned[number] = power
         result = self._monomial(negated, tuple(sorted(turned.items())))
-        return self._intern({result: int(scale) if scale.denominator == 1 else scale})
+        return self._single(result, int(scale) if scale.denominator == 1 else scale)
+
+    def _maximum(self, node: int) -> int:
+        """A maximum (minimum) of all its operands, through the maxima that only it uses."""
+        operands: list[int] = []
+        stack = [node]
+        while stack:
+            for child in self.template.args[stack.pop()]:
+                if self._inlined[child]:
+                    stack.append(child)
+                elif self.of[child] < 0:
+                    return -1
+                else:
+                    operands.append(self.of[child])
+        return self._extreme(_EXTREME[self._ops[node]], operands)
 
     def _extreme(self, name: str, operands: list[int]) -> int:
         key = (name, tuple(sorted(operands)))
@@ -364,7 +444,10 @@ class Canonical:
                 continue
             for monomial, coefficient in self.forms[form].items():
                 total[monomial] = get(monomial, 0) + (coefficient if sign > 0 else -coefficient)
-        if self._partial and any(not c and self._monomial_partial(m) for m, c in total.items()):
+        gone = [m for m, c in total.items() if not c]
+        if not gone:
+            return self._intern(total)
+        if self._partial and any(map(self._monomial_partial, gone)):
             return -1
         return self._intern({m: c for m, c in total.items() if c})
 

@@ -12,6 +12,7 @@ from gmpy2 import mpq
 from ptx_engine.decide.levels import Mode, plan
 from ptx_engine.decide.oracle import Reals, random_inputs
 from ptx_engine.decide.precise import Cone, Value, is_nan
+from ptx_engine.decide.sweep import Sweep
 from ptx_engine.terms.arena import CONST_CAP, Arena
 from ptx_engine.terms.ops import Op
 
@@ -53,7 +54,6 @@ def vanished(arena: Arena) -> list[str]:
     last = max(int(ids.max()) for ids in arena.dropped)
     if not np.isin(arena.columns()[0][CONST_CAP : last + 1], _PARTIAL).any():
         return lines
-    order = plan(arena, np.concatenate(arena.dropped), Mode.CONE)
-    if np.isin(order.codes, _PARTIAL).any():
+    if Sweep(arena, Mode.CONE).reaches(np.concatenate(arena.dropped), _PARTIAL):
         lines.append("a product with zero is zero, also where its other factor takes a quotient, root or logarithm: that is defined")
     return lines

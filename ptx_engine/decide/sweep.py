@@ -21,6 +21,8 @@ _PIECE = 1 << 18
 _USERS = np.zeros((3, 256), bool)
 for _op, _slots in ID_SLOTS.items():
     _USERS[:, _op] = _slots
+_RECORDS = np.zeros(256, bool)
+_RECORDS[list(RECORDS)] = True
 
 
 def raised(need: np.ndarray) -> np.ndarray:
@@ -90,6 +92,27 @@ class Sweep:
             self.uses[unique] += counts
             frontier = unique[~seen[unique]]
             seen[frontier] = True
+
+    def reaches(self, ids: np.ndarray, ops: tuple[Op, ...]) -> bool:
+        """Whether any of some operators stands at or below ``ids``."""
+        wanted = np.zeros(256, bool)
+        wanted[list(ops)] = True
+        seen = np.zeros(self.size, bool)
+        frontier = np.unique(ids[ids >= CONST_CAP])
+        while frontier.size:
+            seen[frontier] = True
+            codes = self.op[frontier]
+            if wanted[codes].any():
+                return True
+            targets = [column[frontier[_USERS[slot][codes]]] for slot, column in enumerate((self.a, self.b, self.c))]
+            if _RECORDS[codes].any():
+                targets += [x.ravel() for step in self._steps_of(frontier[_RECORDS[codes]]) for x in step.operand_ids()]
+            below = np.concatenate(targets)
+            below = below[below >= CONST_CAP]
+            below = below[~seen[below]]
+            below.sort()
+            frontier = below[np.flatnonzero(np.diff(below, prepend=-1))]
+        return False
 
     # --- release --------------------------------------------------------------------------------
 

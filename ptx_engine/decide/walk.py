@@ -24,6 +24,7 @@ from ptx_engine.terms.ops import TABLE, Op
 INPUT, CONSTANTS = 250, 251
 _GATHER = 1 << 22  # record operands gathered at once
 _FEW_CONSTANTS = 4
+_FEW_LABELS = 2  # rows of labels, or random sums in their place, that are combined one by one
 _CHAINS = frozenset({Op.FMA, Op.ADD, Op.MAX, Op.MIN})
 _CHAIN, _FEW_CHAINS = 64, 4  # links of a chain taken at once, and how many chains at a time are worth following
 _SPECIAL = (POS_INF, NEG_INF, NAN, UNDEF)
@@ -280,7 +281,14 @@ class Walker:
 
 
 def _combined(labels: list[np.ndarray]) -> np.ndarray:
-    """One label per output that tells apart what any of some labels tells apart."""
+    """One label per output that tells apart what any of some labels tells apart.
+
+    Random sums stand for the rows of labels: should two of them meet, their outputs stay together and are split later.
+    """
+    if len(labels) > _FEW_LABELS:
+        weights = np.random.default_rng(0x5EED).integers(-(2**63), 2**63, (_FEW_LABELS, len(labels)), dtype=np.int64)
+        table = np.stack(labels)
+        labels = [row for row in (w @ table for w in weights) if (row != row[0]).any()] or labels
     result = np.zeros(len(labels[0]), np.int64)
     for row in labels:
         first, number = numbered(row)
