@@ -103,7 +103,7 @@ class Session:
     def _trivial(self) -> None:
         """Outputs that are one and the same term, and outputs that are no value."""
         reference, candidate = self._sides
-        undefined = np.isin(self._sides, (NAN, UNDEF)).any(axis=0)
+        undefined = ((reference == NAN) | (reference == UNDEF)) | ((candidate == NAN) | (candidate == UNDEF))
         if undefined.any():
             what = "an output is NaN or undefined"
             self._results.append(ClassResult(np.flatnonzero(undefined), Outcome.UNKNOWN, what))
@@ -117,7 +117,12 @@ class Session:
         if not len(self._rest):
             return []
         op, _, _, _ = self._arena.columns()
-        ids = self._sides[:, self._rest]
+        whole = len(self._rest) == self._sides.shape[1]
+        ids = self._sides if whole else self._sides[:, self._rest]
+        if int(ids.min()) >= CONST_CAP:
+            codes = op[ids]
+            if (codes == codes[:, :1]).all():
+                return [(self._rest, False)]
         kind = np.where(ids < 0, 255, op[np.maximum(ids, 0)]).astype(np.int64)
         kind = np.where((ids >= 0) & (ids < CONST_CAP), 1000 + ids, kind)
         present = np.flatnonzero(np.bincount(kind.reshape(-1)))
