@@ -195,9 +195,11 @@ def find_cuts(arena: Arena, reference: np.ndarray, candidate: np.ndarray) -> Cut
     chosen = both[group]
     if int(both.sum()) < _FEW:
         return None
-    members, renumbered = ids[chosen], (np.cumsum(both) - 1)[group[chosen]]
+    # numbered in the order of emission, as rows of a tensor are: templates of rows that are alike then have variables in one order
+    representative = np.sort(first[both])
+    members, renumbered = ids[chosen], np.searchsorted(representative, first)[group[chosen]]
     order = np.argsort(members)
-    return Cuts(members[order], renumbered[order], first[both], twin)
+    return Cuts(members[order], renumbered[order], representative, twin)
 
 
 def _is_forest(arena: Arena) -> bool:

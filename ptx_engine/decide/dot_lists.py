@@ -66,6 +66,10 @@ class DotLists:
         cols = self.col_number[self.col_base[record] + flat // (height * width) * width + flat % width]
         return self.acc[self.acc_base[record] + flat], rows, cols
 
+    def accumulators(self, record: np.ndarray, ids: np.ndarray) -> np.ndarray:
+        """The accumulators of nodes ``ids`` of records ``record``."""
+        return np.asarray(self.acc[self.acc_base[record] + ids - self.first[record]])
+
     def lists(self, numbers: np.ndarray, depth: int) -> np.ndarray:
         """The lists of numbers (n,) as (n, depth); shorter ones are filled up with zeros."""
         result = np.full((len(numbers), depth), ZERO, np.int32)

@@ -95,9 +95,10 @@ class Evaluator:
         #: nodes taken as they are: node -> number of the variable that stands for it
         self._shared = shared or {}
         self._current = -1
-        self._operands = [operands(template, node) for node in range(len(template.ops))]
-        self._partial = not _PARTIAL.isdisjoint(template.ops)
-        self._inlined = self._find_inlined()
+        self._operands: list[tuple[int, ...]] = []
+        self._partial = False
+        self._inlined = bytearray()
+        self._extend()
 
     def _note(self, what: str, key: Hashable, shown: bool) -> None:
         if shown:
@@ -105,14 +106,27 @@ class Evaluator:
         else:
             self.conditions.setdefault(self._current, []).append((what, key))
 
-    def _find_inlined(self) -> bytearray:
-        """Marks 1 for additive nodes whose only use is as a summand, and 2 for maxima used in other maxima only."""
-        template, ops = self.template, self.template.ops
+    def _extend(self) -> None:
+        """Take in the template's nodes that are new."""
+        start, ops = len(self._operands), self.template.ops
+        self._operands += [operands(self.template, node) for node in range(start, len(ops))]
+        self._partial = self._partial or not _PARTIAL.isdisjoint(ops[start:])
+
+    def _find_inlined(self, roots: Sequence[int]) -> bytearray:
+        """Below some roots: marks 1 for additive nodes whose only use is as a summand, and 2 for maxima used in other maxima only."""
+        ops = self.template.ops
         uses, summand, within = [0] * len(ops), [0] * len(ops), [0] * len(ops)
-        for root in template.roots:
+        nodes, stack, seen = [], list(roots), bytearray(len(ops))
+        for root in (*roots, *self.template.roots):
             uses[root] += 2
-        for node, op in enumerate(ops):
-            children = self._operands[node]
+        while stack:
+            node = stack.pop()
+            if not seen[node]:
+                seen[node] = 1
+                nodes.append(node)
+                stack.extend(self._operands[node])
+        for node in nodes:
+            op, children = ops[node], self._operands[node]
             for child in children:
                 uses[child] += 1
             if op in _LATTICE:
@@ -122,7 +136,8 @@ class Evaluator:
                 for child in _addends(op, children):
                     summand[child] += 1
         marks = bytearray(len(ops))
-        for n, op in enumerate(ops):
+        for n in nodes:
+            op = ops[n]
             if op in _ADDITIVE:
                 marks[n] = uses[n] == summand[n] == 1
             elif op in _LATTICE and uses[n] == within[n]:
@@ -130,13 +145,22 @@ class Evaluator:
         return marks
 
     def run(self, roots: Sequence[int]) -> None:
-        """Evaluate roots; a node that has no form is in ``failed`` with its reason, as are those that need it."""
-        template = self.template
+        """Evaluate roots; a node that has no form is in ``failed`` with its reason, as are those that need it.
+
+        Nodes may have been added to the template since the last run; forms that are known are kept.
+        """
+        self._extend()
+        self._inlined = self._find_inlined(roots)
         stack = list(roots)
-        entered = bytearray(len(template.ops))
+        entered = bytearray(len(self.template.ops))
+        values = self.values
         while stack:
             node = stack[-1]
             if entered[node] == 0:
+                if node in values:
+                    entered[node] = 2
+                    stack.pop()
+                    continue
                 entered[node] = 1
                 if node in self._shared:
                     self.values[node] = self.forms.placeholder(self._shared[node])

@@ -54,10 +54,10 @@ def prove_template(
     ``canonical`` spares the first attempt the sums that both sides have in one canonical form. ``partial_cuts`` says that cuts
     (inputs beyond the arena's) may stand for terms that are undefined somewhere.
     """
-    if template.generalised and _selects_constants(template):
+    if template.generalised and selects_constants(template):
         return [Proof("unknown", "constants that are selected are told apart first")] * len(pairs)
     proofs: dict[int, Proof] = {}
-    leaves = _leaves(arena, template, Leaf(Sign.UNKNOWN, False, None, None, partial_cuts))
+    leaves = leaves_of(arena, template, partial_cuts)
     for freeze in (True, False):
         shared = shared_sums(canonical, template, pairs) if canonical is not None and freeze else {}
         attempt = _Attempt(arena, template, leaves, meter, freeze, shared)
@@ -69,7 +69,7 @@ def prove_template(
     return [proofs[number] for number in range(len(pairs))]
 
 
-def _selects_constants(template: Template) -> bool:
+def selects_constants(template: Template) -> bool:
     """Whether a selection yields a variable that stands for several constants: positions of maxima are such, and their order
     matters."""
     selected = {n for op, args in zip(template.ops, template.args) if op == Op.ITE for n in args[1:3]}
@@ -165,9 +165,9 @@ class _Attempt:
             return Proof("equal")
         try:
             left, right = self.evaluator.value(reference), self.evaluator.value(candidate)
-            remainder = _remainder(self.evaluator, left, right)
+            remainder = remainder_of(self.evaluator, left, right)
             if not remainder or self._equal_by_cases(reference, candidate, remainder):
-                return self._equal(reference, candidate)
+                return equal_proof(self.evaluator, reference, candidate)
             proof = self._unequal(left, right, remainder)
             if proof.outcome == "unknown":
                 proof.reason += self._if_positive(reference, candidate)
@@ -180,7 +180,7 @@ class _Attempt:
         if self.forms.freeze and self.forms.has_frozen:
             return ""
         template = self.template
-        found = positive_variables(self.arena, template, self.leaves, (reference, candidate), self.forms.meter, _remainder)
+        found = positive_variables(self.arena, template, self.leaves, (reference, candidate), self.forms.meter, remainder_of)
         name_of = storage_names(self.arena)
         names = [name_of(ident) for node in found if (ident := template.columns.id_at(node, 0)) < 0]
         return f"; equal where {' and '.join(names)} {'is' if len(names) == 1 else 'are'} positive" if names else ""
@@ -192,7 +192,7 @@ class _Attempt:
         def remainder_in_case() -> Poly:
             evaluator = Evaluator(self.arena, self.template, self.leaves, self.forms)
             evaluator.run((reference, candidate))
-            return _remainder(evaluator, evaluator.value(reference), evaluator.value(candidate))
+            return remainder_of(evaluator, evaluator.value(reference), evaluator.value(candidate))
 
         return equal_by_cases(self.forms, remainder, remainder_in_case, len(self.template.ops), not self.template.generalised)
 
@@ -207,20 +207,22 @@ class _Attempt:
             proof.outcome, proof.reason = "unknown", "normal forms differ, which does not decide over: " + ", ".join(kinds)
         return proof
 
-    def _equal(self, reference: int, candidate: int) -> Proof:
-        """The proof of two equal sides: where they are defined, and what is taken as it is."""
-        domains = compared_domains(self.evaluator, reference, candidate)
-        opaque = [f"opaque operation {name} is a function of its arguments" for name in self._opaque(reference, candidate)]
-        return Proof("equal", assumptions=tuple(sorted({*opaque, *domains.lines})), narrower=domains.narrower)
 
-    def _opaque(self, reference: int, candidate: int) -> set[str]:
-        opaque = self.evaluator.opaque
-        if not opaque:
-            return set()
-        return {opaque[n] for root in (reference, candidate) for n in below(self.evaluator, root) if n in opaque}
+def equal_proof(evaluator: Evaluator, reference: int, candidate: int) -> Proof:
+    """The proof of two equal sides: where they are defined, and what is taken as it is."""
+    domains = compared_domains(evaluator, reference, candidate)
+    opaque = [f"opaque operation {name} is a function of its arguments" for name in _opaque(evaluator, reference, candidate)]
+    return Proof("equal", assumptions=tuple(sorted({*opaque, *domains.lines})), narrower=domains.narrower)
 
 
-def _remainder(evaluator: Evaluator, left: Poly, right: Poly) -> Poly:
+def _opaque(evaluator: Evaluator, reference: int, candidate: int) -> set[str]:
+    opaque = evaluator.opaque
+    if not opaque:
+        return set()
+    return {opaque[n] for root in (reference, candidate) for n in below(evaluator, root) if n in opaque}
+
+
+def remainder_of(evaluator: Evaluator, left: Poly, right: Poly) -> Poly:
     """What is left of the difference of two forms, wraps written out if need be: empty if they are equal."""
     forms = evaluator.forms
     remainder = forms.expander.remainder(forms.add(right, left, -1))
@@ -228,7 +230,9 @@ def _remainder(evaluator: Evaluator, left: Poly, right: Poly) -> Poly:
     return forms.expander.remainder(opened) if opened is not remainder else remainder
 
 
-def _leaves(arena: Arena, template: Template, cut: Leaf) -> dict[int, Leaf]:
+def leaves_of(arena: Arena, template: Template, partial_cuts: bool) -> dict[int, Leaf]:
+    """What is known of the variables of a template."""
+    cut = Leaf(Sign.UNKNOWN, False, None, None, partial_cuts)
     leaves: dict[int, Leaf] = {}
     formats = [_leaf_of_format(entry.fmt) for entry in arena.inputs]
     bases = np.array([entry.base for entry in arena.inputs], np.int64)

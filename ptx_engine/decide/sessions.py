@@ -6,6 +6,8 @@ split and its parts proved apart; outputs that are left alone share one template
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -18,6 +20,7 @@ from ptx_engine.decide.columns import Columns, HashCollision, numbered
 from ptx_engine.decide.cuts import CutView
 from ptx_engine.decide.dot_lists import DotLists
 from ptx_engine.decide.normal_difference import Difference, NormalForm
+from ptx_engine.decide.normal_reuse import Pool
 from ptx_engine.decide.proof import Proof, canonical_forms, canonical_proofs, moment_proofs, prove_template
 from ptx_engine.decide.walk import SplitClass, Template, Walker
 from ptx_engine.terms.arena import CONST_CAP, NAN, UNDEF, Arena
@@ -71,6 +74,7 @@ class Session:
         self._patient = patient  # whether a class whose proof fails is split by how its inputs coincide
         self._allowance = allowance  # term operations left for all normal forms together; None: as the budget has it
         self._alike = False  # whether the last class was proved by its normal form, within the allowance
+        self._pool: Pool | None = None  # the forms of such classes
         self._depth = depth
         self._leaves = leaves
         self._arena = arena
@@ -173,12 +177,41 @@ class Session:
         self._store(members, proof)
 
     def _proved_like_the_last(self, members: np.ndarray, template: Template, meter: Meter) -> bool:
-        """Where the last class needed its normal form, the next one is tried with that first (rows of a causal mask)."""
-        (proof,) = self._normal(template, [(0, 1)], meter, None)
+        """Where the last class needed its normal form, the next one is tried with that first (rows of a causal mask), and with
+        the forms of those before it."""
+        proof = self._pooled(template)
+        if proof.outcome != "equal":
+            (proof,) = self._normal(template, [(0, 1)], meter, None)
         self._alike = proof.outcome == "equal"
         if self._alike:
             self._store(members, proof)
         return self._alike
+
+    def _pooled(self, template: Template) -> Proof:
+        """The proof from forms that earlier classes had, within the allowance."""
+        arena, partial = self._whole_arena()
+        if self._pool is None:
+            self._pool = Pool(arena, partial, Meter(self._budget, self._deadline))
+        meter = self._pool.meter
+        with self._allowed(meter):
+            return self._pool.prove(template)
+
+    def _whole_arena(self) -> tuple[Arena, bool]:
+        """The arena without cuts, and whether a cut may stand for a term that is undefined somewhere."""
+        return (self._arena, True) if isinstance(self._arena, Arena) else (self._arena.arena, self._arena.partial)
+
+    @contextmanager
+    def _allowed(self, meter: Meter) -> Iterator[None]:
+        """What is spent inside comes off the allowance, where there is one."""
+        if self._allowance is None:
+            yield
+            return
+        before = meter.spent
+        try:
+            with meter.at_most(self._allowance):
+                yield
+        finally:
+            self._allowance = max(0, self._allowance - (meter.spent - before))
 
     def _shallow(self) -> bool:
         """Whether canonical forms are all that is tried."""
@@ -186,15 +219,9 @@ class Session:
 
     def _normal(self, template: Template, pairs: list[tuple[int, int]], meter: Meter, canonical: Canonical | None) -> list[Proof]:
         """Proofs by normal forms, within the allowance."""
-        arena, partial = (self._arena, True) if isinstance(self._arena, Arena) else (self._arena.arena, self._arena.partial)
-        if self._allowance is None:
+        arena, partial = self._whole_arena()
+        with self._allowed(meter):
             return prove_template(arena, template, pairs, meter, canonical, partial)
-        before = meter.spent
-        try:
-            with meter.at_most(self._allowance):
-                return prove_template(arena, template, pairs, meter, canonical, partial)
-        finally:
-            self._allowance = max(0, self._allowance - (meter.spent - before))
 
     def _split(self, template: Template, split_constants: bool, most: int | None = None) -> None:
         """Raise where finer classes, ``most`` at most, may be proved although this one is not."""

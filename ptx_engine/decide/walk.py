@@ -163,24 +163,30 @@ class Walker:
         """The columns met by following a chain of one operator through its accumulating operand, at most a block of them:
         a long chain of one column then costs a few steps a link instead of a wave."""
         follow = self._c if op is Op.FMA else self._a
-        chain = []
-        for _ in range(_CHAIN):
-            ids = follow[ids]
-            if int(ids.min()) < CONST_CAP or not (self._op[ids] == op).all():
+        chain: list[np.ndarray] = []
+        while len(chain) < _CHAIN:
+            link = follow[ids]
+            if int(link.min()) < CONST_CAP or not (self._op[link] == op).all():
                 break
-            chain.append(ids)
+            chain.append(link)
+            chain.extend(self._strides(op, follow, link, ids - link)[: _CHAIN - len(chain)])
+            ids = chain[-1]
         return np.stack(chain) if chain else np.zeros((0, len(ids)), np.int32)
+
+    def _strides(self, op: Op, follow: np.ndarray, link: np.ndarray, step: np.ndarray) -> np.ndarray:
+        """Links below one, as far as they lie at equal distances: a loop emits its sum at every turn."""
+        most = min(_CHAIN - 1, int(((link - CONST_CAP) // step).min()))
+        if most < 2:
+            return np.zeros((0, len(link)), np.int32)
+        guess = link - step * np.arange(1, most + 1, dtype=np.int32)[:, None]
+        above = np.concatenate((link[None], guess[:-1]))
+        wrong = ((follow[above] != guess) | (self._op[guess] != op)).any(axis=1)
+        return guess[: int(wrong.argmax())] if wrong.any() else guess
 
     def _operators(self, op: Op, part: int, nodes: np.ndarray, ids: np.ndarray) -> None:
         row = TABLE[op]
         if op in _CHAINS and len(nodes) <= _FEW_CHAINS:
-            chain = np.concatenate([self._unroll(op, row) for row in ids])
-            if len(chain):
-                links = self._columns.resolve(part, chain)
-                self._extend()
-                seen = set(nodes.tolist())
-                fresh = [i for i, node in enumerate(links.tolist()) if self._ops[node] == INPUT and not (node in seen or seen.add(node))]  # type: ignore[func-returns-value]
-                nodes, ids = np.concatenate([nodes, links[fresh]]), np.concatenate([ids, chain[fresh]])
+            nodes, ids = self._linked(part, nodes, ids, np.concatenate([self._unroll(op, row) for row in ids]))
         slots = {"b": self._b, "c": self._c}
         plain = [slots[name][ids] for name in row.plain]
         for values in plain:
@@ -191,6 +197,16 @@ class Walker:
         rest = np.stack([values[:, 0] for values in plain], axis=1) if plain else np.zeros((len(nodes), 0), np.int64)
         for node, args in zip(nodes.tolist(), np.concatenate([children, rest], axis=1).tolist()):
             self._ops[node], self._args[node] = op, tuple(args)
+
+    def _linked(self, part: int, nodes: np.ndarray, ids: np.ndarray, chain: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Columns together with those of a chain below them that have not been met."""
+        if not len(chain):
+            return nodes, ids
+        links = self._columns.resolve(part, chain)
+        self._extend()
+        seen = set(nodes.tolist())
+        fresh = [i for i, node in enumerate(links.tolist()) if self._ops[node] == INPUT and not (node in seen or seen.add(node))]  # type: ignore[func-returns-value]
+        return np.concatenate([nodes, links[fresh]]), np.concatenate([ids, chain[fresh]])
 
     # --- records --------------------------------------------------------------------------------
 
@@ -234,6 +250,8 @@ class Walker:
     def _dots(self, part: int, nodes: np.ndarray, ids: np.ndarray) -> None:
         """Columns (C, blocks) of products: their lists by number, the operands of each distinct one once."""
         lists = self._lists()
+        if len(nodes) <= _FEW_CHAINS:
+            nodes, ids = self._linked(part, nodes, ids, np.concatenate([self._unroll_dots(lists, row) for row in ids]))
         record = self._a[ids]
         accumulators, rows, cols = lists.operands(record, ids)
         depth = lists.depth[record]
@@ -249,6 +267,16 @@ class Walker:
         for i in np.flatnonzero(~plain).tolist():
             sides = (lists.lists(side[i], int(depth[i].max())) for side in (rows, cols))
             self._store_dot(part, int(nodes[i]), int(acc[i]), *sides)
+
+    def _unroll_dots(self, lists: DotLists, ids: np.ndarray) -> np.ndarray:
+        """The columns met by following a chain of products through its accumulators."""
+        chain: list[np.ndarray] = []
+        while len(chain) < _CHAIN:
+            ids = lists.accumulators(self._a[ids], ids)
+            if int(ids.min()) < CONST_CAP or not (self._op[ids] == Op.DOT).all():
+                break
+            chain.append(ids)
+        return np.stack(chain) if chain else np.zeros((0, len(ids)), np.int32)
 
     def _list_nodes(self, part: int, lists: DotLists, numbers: np.ndarray, depth: int) -> np.ndarray:
         """Nodes (C, K) of operands by the numbers (C, blocks) of their lists; equal columns of numbers once."""

@@ -1,0 +1,120 @@
+"""Forms that templates share: what was proved of one must not leak into another that only looks like it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from ptx_engine.decide.budget import Meter, ProofBudget
+from ptx_engine.decide.columns import Columns
+from ptx_engine.decide.dot_lists import DotLists
+from ptx_engine.decide.normal_reuse import Pool
+from ptx_engine.decide.normal_value import Evaluator
+from ptx_engine.decide.walk import Template, Walker
+from ptx_engine.terms import Arena, Op
+
+Sides = tuple[int, int]
+
+
+class Prover:
+    """A pool over one arena with inputs of three kinds."""
+
+    def __init__(self) -> None:
+        self.arena = Arena()
+        self.x, self.y = self.arena.add_input("x", 16, "f32"), self.arena.add_input("y", 16, "f32")
+        self.n = self.arena.add_input("n", 16, "u8")
+        self.meter = Meter(ProofBudget(), float("inf"))
+        self.pool = Pool(self.arena, True, self.meter)
+
+    def template(self, sides: list[Sides]) -> Template:
+        """The template of outputs, one pair of ids each."""
+        roots = np.array(sides, np.int32).T
+        walker = Walker(self.arena, Columns(len(sides)), self.meter, False, lambda: DotLists(self.arena.dots, lambda ids: ids))
+        return walker.run(np.ascontiguousarray(roots))
+
+    def proves(self, *sides: Sides) -> bool:
+        return self.pool.prove(self.template(list(sides))).outcome == "equal"
+
+
+def _softmax(arena: Arena, scores: list[int], shifted: bool) -> int:
+    """The first weight of a softmax."""
+    top = scores[0]
+    for score in scores[1:]:
+        top = int(arena.maximum(top, score))
+    weights = [int(arena.exp(arena.sub(score, top) if shifted else score)) for score in scores]
+    total = weights[0]
+    for weight in weights[1:]:
+        total = int(arena.add(total, weight))
+    return int(arena.div(weights[0], total))
+
+
+def test_rows_of_growing_length_share_their_forms(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The weights of keys that the row before had are not made again: both sides without a maximum, one of them shifted."""
+    p = Prover()
+    made: list[int] = []
+    original = Evaluator._form
+    monkeypatch.setattr(Evaluator, "_form", lambda self, node: (made.append(node), original(self, node))[1])
+    scores = [int(p.x.ids(i)) for i in range(14)]
+    shifted = [int(p.arena.sub(score, scores[0])) for score in scores]
+    counts = []
+    for length in range(8, 14):
+        made.clear()
+        assert p.proves((_softmax(p.arena, scores[:length], False), _softmax(p.arena, shifted[:length], False)))
+        counts.append(len(made))
+    assert max(counts[1:]) < counts[0] / 2
+
+
+def test_a_wrong_row_after_right_ones_is_not_proved() -> None:
+    p = Prover()
+    for length in (8, 9, 10):
+        scores = [int(p.x.ids(i)) for i in range(length)]
+        whole, short = _softmax(p.arena, scores, False), _softmax(p.arena, scores[:-1], True)
+        assert p.proves((whole, _softmax(p.arena, scores, True)))
+        assert not p.proves((whole, short))
+
+
+@pytest.mark.parametrize("first", ["n", "x"])
+def test_what_holds_of_one_kind_of_input_is_not_said_of_another(first: str) -> None:
+    """sqrt(v^2) = v for unsigned integers, not for reals: in both orders."""
+    p = Prover()
+
+    def sides(name: str) -> Sides:
+        value = int(getattr(p, name).ids(3))
+        return int(p.arena.sqrt(p.arena.mul(value, value))), value
+
+    for name in (first, "x" if first == "n" else "n"):
+        assert p.proves(sides(name)) == (name == "n")
+
+
+def _pairs(make: Callable[[Arena, int, int], Sides]) -> tuple[Prover, Sides]:
+    p = Prover()
+    return p, make(p.arena, int(p.x.ids(0)), int(p.y.ids(0)))
+
+
+def test_different_variables_stay_different() -> None:
+    p, sides = _pairs(lambda a, x, y: (int(a.sub(x, y)), int(a.sub(y, x))))
+    assert not p.proves(sides)
+    x0, x1 = int(p.x.ids(0)), int(p.x.ids(1))
+    assert p.proves((int(p.arena.sub(x0, x1)), int(p.arena.neg(p.arena.sub(x1, x0)))))
+    assert not p.proves((int(p.arena.sub(x0, x1)), int(p.arena.sub(x1, x0))))
+    assert not p.proves((int(p.arena.unary(Op.SIN, x0)), int(p.arena.unary(Op.SIN, x1))))
+
+
+def test_a_root_that_is_inside_a_later_template() -> None:
+    """A maximum, and a sum, that had a form of their own are taken into larger ones."""
+    p = Prover()
+    ids = [int(p.x.ids(i)) for i in range(12)]
+
+    def nested(join: Callable[[int, int], object], items: list[int]) -> int:
+        total = items[0]
+        for item in items[1:]:
+            total = int(join(total, item))  # type: ignore[call-overload]
+        return total
+
+    for join in (p.arena.maximum, p.arena.add):
+        for length in (10, 11, 12):
+            forward, backward = nested(join, ids[:length]), nested(join, ids[:length][::-1])
+            assert p.proves((forward, backward))
+            assert not p.proves((forward, nested(join, ids[: length - 1])))
