@@ -77,6 +77,8 @@ class KernelReport:
     cached: bool = False
     #: the candidate's PTX, for pages that show it; not part of the JSON
     ptx: str = field(default="", repr=False, compare=False)
+    #: what the store keeps with a proof (fingerprints, terms), by section; not part of the JSON
+    evidence: dict[str, bytes] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def verdict(self) -> str:

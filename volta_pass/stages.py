@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from ptx_engine.errors import LaunchError, PtxError
 from ptx_engine.findings import Finding
 from ptx_engine.launch import BoundLaunch, Footprint, Launch, Role, TensorArg, bind
 from ptx_engine.terms.arena import Arena
+from ptx_engine.terms.storage import Ledger
 from ptx_engine.verdict import Verdict
 from volta_pass.cta_sample import choose_ctas
 from volta_pass.job import FunctionReference, Options, PtxReference, Reference, TtirReference
@@ -35,14 +36,35 @@ class Evaluated:
     findings: list[Finding] = field(default_factory=list)
     #: all programs ran although the launch samples CTAs: they run in another order than the candidate's
     whole: bool = False
+    #: why it does not stand for all schedules, and what it leans on (a reference in PTX)
+    dependent: list[str] = field(default_factory=list)
+    assumptions: list[str] = field(default_factory=list)
+    #: its terms were stored: nothing is known of their places in the source
+    recalled: bool = False
+
+
+class KnownReferences(Protocol):
+    """References that were evaluated before (``store.references``)."""
+
+    def recall(self, reference: TtirReference | PtxReference, stages: Stages) -> Evaluated | None: ...
+
+    def keep(self, reference: TtirReference | PtxReference, stages: Stages, evaluated: Evaluated, noted: Ledger) -> None: ...
+
+    def evidence(
+        self, stages: Stages, own: Evaluated | None, noted: Ledger, candidate: Mapping[str, Footprint], reference: Reference | None
+    ) -> dict[str, bytes]: ...
 
 
 class Stages:
     """One comparison's arena and bound launch, and the seconds each stage took."""
 
-    def __init__(self, launch: Launch, options: Options, max_ctas: int | None = None, library: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, launch: Launch, options: Options, max_ctas: int | None = None, library: Mapping[str, str] | None = None,
+        known: KnownReferences | None = None,
+    ) -> None:  # fmt: skip
         """``library``: PTX of functions that the compiler approximates (``ValidationJob.library``)."""
         self.options = options
+        self.known = known
         self.library = library
         self.max_ctas = max_ctas
         self.seconds: dict[str, float] = {}
@@ -146,15 +168,27 @@ class Stages:
             execution = execute(
                 parse(reference.text), reference.entry or None, self.rebound(reference.launch), budget=budget, source=reference.text
             )
-        return Evaluated(execution.footprints, execution.findings)
+        return Evaluated(
+            execution.footprints, execution.findings, dependent=execution.schedule_dependent, assumptions=execution.assumptions
+        )
 
-    def reference(self, reference: Reference, constants: Mapping[str, Any]) -> Evaluated:
-        """Evaluate a cached reference of any kind. Raises PtxError."""
+    def reference(self, reference: Reference, constants: Mapping[str, Any], *, anew: bool = False) -> Evaluated:
+        """Evaluate a cached reference of any kind, or recall its terms (not ``anew``). Raises PtxError."""
+        if isinstance(reference, FunctionReference):
+            return self.function(reference, constants)
+        if self.known is None or anew:
+            return self._evaluated(reference)
+        found = self.known.recall(reference, self)
+        if found is None:
+            with self.arena.ledger() as noted:
+                found = self._evaluated(reference)
+            self.known.keep(reference, self, found, noted)
+        return found
+
+    def _evaluated(self, reference: TtirReference | PtxReference) -> Evaluated:
         if isinstance(reference, TtirReference):
             return self.source(reference.text, reference.launch, "reference", reference.language)
-        if isinstance(reference, PtxReference):
-            return self.ptx(reference)
-        return self.function(reference, constants)
+        return self.ptx(reference)
 
     def decide(self, reference: Mapping[str, Footprint], candidate: Mapping[str, Footprint]) -> Verdict:
         """Compare two sides' outputs; auxiliary tensors (Triton's scratch) are left out. Raises PtxError."""

@@ -17,6 +17,7 @@ import numpy as np
 from ptx_engine.errors import BudgetError, InternalError, LaunchError, NotStructuredError, PtxError, UnsupportedError
 from ptx_engine.findings import Finding
 from ptx_engine.launch import Footprint, Launch, TensorArg
+from ptx_engine.terms.storage import Ledger
 from ptx_engine.verdict import Method, Status, Verdict
 from volta_pass.blame import SOURCE_RACE, assign_blame, blame_findings
 from volta_pass.cta_sample import affordable
@@ -24,7 +25,7 @@ from volta_pass.job import TtirReference, ValidationJob, launch_to_json
 from volta_pass.kernel_report import OWN_SOURCE, REFERENCE, Comparison, KernelReport
 from volta_pass.schedules import for_all_schedules
 from volta_pass.source_uses import parameter_uses
-from volta_pass.stages import Evaluated, Stages, restrict
+from volta_pass.stages import Evaluated, KnownReferences, Stages, restrict
 from volta_pass.ttir_uses import ParameterUse
 
 if TYPE_CHECKING:
@@ -42,8 +43,8 @@ MOST_TERMS = 1 << 25
 FEW_CTAS, MORE_CTAS = 1, 8
 
 
-def validate(job: ValidationJob) -> KernelReport:
-    """Validate one kernel in one configuration at one launch.
+def validate(job: ValidationJob, known: KnownReferences | None = None) -> KernelReport:
+    """Validate one kernel in one configuration at one launch; ``known``: references that were evaluated before.
 
     Integer tensors are symbolic first; where the kernel then is not structured (they steer an address, a branch or a
     mask), the validation is repeated with the launch's contents. Where all CTAs cost more than a share of the budget,
@@ -57,7 +58,7 @@ def validate(job: ValidationJob) -> KernelReport:
     notes: list[str] = []
     while True:
         try:
-            report = _attempt(job, frozenset(leave), limit)
+            report = _attempt(job, frozenset(leave), limit, known)
             break
         except NotStructuredError:
             leave.remove(NotStructuredError)
@@ -119,7 +120,7 @@ def failure_text(report: KernelReport, what: str, rendered: str) -> str:
 class _Validation:
     """The state of one attempt: stages, the report so far, and what failed on the way."""
 
-    def __init__(self, job: ValidationJob, leave: frozenset[type[PtxError]], limit: int | None) -> None:
+    def __init__(self, job: ValidationJob, leave: frozenset[type[PtxError]], limit: int | None, known: KnownReferences | None) -> None:
         self.job = job
         self.leave = leave
         self.report = KernelReport(
@@ -132,10 +133,12 @@ class _Validation:
         options = job.options
         if BudgetError in leave and options.seconds is not None:
             options = replace(options, seconds=options.seconds * SAMPLE_SHARE)
-        self.stages = Stages(job.launch, options, limit, job.library)
+        self.stages = Stages(job.launch, options, limit, job.library, known)
         self.failed: list[PtxError] = []
         #: why the candidate's run does not stand for all schedules
         self.dependent: list[str] = []
+        #: what evaluating the own source leaned on
+        self.noted = Ledger()
 
     def fail(self, error: PtxError, what: str) -> None:
         """Note a failure, or leave with it if it is ours or asks for another attempt."""
@@ -145,9 +148,9 @@ class _Validation:
         self.report.errors.append(failure_text(self.report, what, error.render()))
 
 
-def _attempt(job: ValidationJob, leave: frozenset[type[PtxError]], limit: int | None) -> KernelReport:
+def _attempt(job: ValidationJob, leave: frozenset[type[PtxError]], limit: int | None, known: KnownReferences | None) -> KernelReport:
     try:
-        state = _Validation(job, leave, limit)
+        state = _Validation(job, leave, limit, known)
     except LaunchError as error:
         report = KernelReport(kernel=job.kernel, configuration=dict(job.configuration), target=job.target, reason=error.message)
         report.errors.append(failure_text(report, "the launch could not be set up", error.render()))
@@ -161,6 +164,8 @@ def _attempt(job: ValidationJob, leave: frozenset[type[PtxError]], limit: int | 
         comparisons += _compare_reference(state, execution)
     state.report.comparisons = comparisons
     _conclude(state, own.findings if own is not None else [])
+    if known is not None and execution is not None and state.report.status is Status.PROVED:
+        state.report.evidence = known.evidence(state.stages, own, state.noted, execution.footprints, job.reference)
     return state.report
 
 
@@ -194,21 +199,33 @@ def _evaluate_own(state: _Validation) -> Evaluated | None:
     if state.job.source is None:
         return None
     try:
-        return state.stages.source(state.job.source, language=state.job.language)
+        with state.stages.arena.ledger() as state.noted:
+            return state.stages.source(state.job.source, language=state.job.language)
     except PtxError as error:
         state.fail(error, f"the {state.job.source_name} of the same compilation could not be evaluated")
         return None
 
 
 def _compare_reference(state: _Validation, execution: "Execution") -> list[Comparison]:
+    """Recalled terms may prove; anything else is found again on terms that know their places in the source."""
+    found = _against_reference(state, execution, anew=False)
+    if found is None:
+        state.stages.seconds.pop("decide", None)
+        found = _against_reference(state, execution, anew=True)
+    return found or []
+
+
+def _against_reference(state: _Validation, execution: "Execution", *, anew: bool) -> list[Comparison] | None:
+    """None where recalled terms did not prove."""
     reference = state.job.reference
     assert reference is not None
     try:
-        evaluated = state.stages.reference(reference, state.job.constants)
+        evaluated = state.stages.reference(reference, state.job.constants, anew=anew)
     except PtxError as error:
         state.fail(error, f"the reference ({reference.label}) could not be evaluated")
         return []
     expected, written = evaluated.footprints, execution.footprints
+    notes = list(evaluated.assumptions)
     sampled = execution.ctas_executed < execution.ctas_total
     if sampled:
         expected, written = restrict(expected, written)
@@ -216,8 +233,12 @@ def _compare_reference(state: _Validation, execution: "Execution") -> list[Compa
         total = sum(len(footprint.index) for footprint in execution.footprints.values())
         if common == 0:
             return [Comparison(REFERENCE, reference.label, Verdict(Status.UNKNOWN, Method.EXACT, [], "no common element"))]
-        state.report.assumptions.append(f"compared with the reference on {common} of {total} elements written by the sampled CTAs")
-    return _compare(state, REFERENCE, reference.label, Evaluated(expected, evaluated.findings), written)
+        notes.append(f"compared with the reference on {common} of {total} elements written by the sampled CTAs")
+    found = _compare(state, REFERENCE, reference.label, replace(evaluated, footprints=expected), written)
+    if evaluated.recalled and any(comparison.status is not Status.PROVED for comparison in found):
+        return None
+    state.report.assumptions += notes
+    return found
 
 
 def _compare(state: _Validation, against: str, label: str, reference: Evaluated, candidate: Mapping[str, Footprint]) -> list[Comparison]:
@@ -227,7 +248,7 @@ def _compare(state: _Validation, against: str, label: str, reference: Evaluated,
         state.fail(error, f"could not be compared with the {against}")
         return []
     state.report.assumptions += verdict.assumptions
-    return [Comparison(against, label, for_all_schedules(verdict, state.dependent))]
+    return [Comparison(against, label, for_all_schedules(verdict, [*state.dependent, *reference.dependent]))]
 
 
 def _uses(job: ValidationJob) -> list[ParameterUse]:

@@ -24,6 +24,7 @@ from volta_pass.job import Options, TtirReference, ValidationJob
 from volta_pass.kernel_report import REFERENCE, KernelReport, proved_from_json
 from volta_pass.store import Store
 from volta_pass.store.proofs import VERDICTS, proof_keys, put_proof
+from volta_pass.store.references import ReferenceTerms
 from volta_pass.validate import agree, contents_were_needed, failure_text, validate
 
 
@@ -60,6 +61,7 @@ class Session:
         self.mode = mode
         self.options = Options.from_environment()
         self.store = Store.from_environment(self.say_once) if store is None else store
+        self.references = ReferenceTerms(self.store)
         self.recording = _recording()
         self.reports: list[KernelReport] = []
         self.tunings: dict[str, Tuning] = {}
@@ -137,7 +139,7 @@ class Session:
 
     def _decide(self, job: ValidationJob) -> KernelReport:
         try:
-            report = validate(job)
+            report = validate(job, self.references)
         except Exception as error:
             return self.internal(job.kernel, dict(job.configuration), error, job)
         keys = proof_keys(job)

@@ -10,7 +10,9 @@ from __future__ import annotations
 import math
 from array import array
 from bisect import bisect_right
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Union
 
 import numpy as np
@@ -64,6 +66,15 @@ class NaryRecord:
 
     first: int
     operands: np.ndarray  # int32 (n, L)
+
+
+@dataclass
+class Ledger:
+    """What emitting leaned on: assumptions, nodes that vanished, whether a denominator did (see ``Storage``)."""
+
+    assumptions: list[str] = field(default_factory=list)
+    dropped: list[np.ndarray] = field(default_factory=list)
+    denominators: bool = False
 
 
 class Storage:
@@ -166,6 +177,21 @@ class Storage:
         flat = -1 - ident
         entry = self.inputs[bisect_right(self._input_bases, flat) - 1]
         return entry, flat - entry.base
+
+    @contextmanager
+    def ledger(self) -> Iterator[Ledger]:
+        """What is emitted inside as if the arena had seen nothing before: its assumptions and what vanished, then added to the arena's."""
+        kept = self.assumptions, self._bits_cache, self.dropped, self.dropped_denominators
+        self.assumptions, self._bits_cache, self.dropped, self.dropped_denominators = {}, {}, [], False
+        noted = Ledger()
+        try:
+            yield noted
+        finally:
+            noted.assumptions, noted.dropped, noted.denominators = list(self.assumptions), self.dropped, self.dropped_denominators
+            self.assumptions, self._bits_cache, self.dropped, self.dropped_denominators = kept
+            self.assumptions |= dict.fromkeys(noted.assumptions)
+            self.dropped += noted.dropped
+            self.dropped_denominators |= noted.denominators
 
     def drop(self, ids: Ids, denominator: bool = False) -> None:
         """Note that a factor (or a denominator under zero) vanishes."""
@@ -273,7 +299,28 @@ class Storage:
         flat = tuple(x if isinstance(x, int) else (x if x.shape == shape else np.broadcast_to(x, shape)).ravel() for x in (a, b, c))
         return self.emit_column(op, math.prod(shape), *flat).reshape(shape)
 
+    def emit_stored(self, codes: np.ndarray, a: np.ndarray, b: np.ndarray, c: np.ndarray, starts: np.ndarray) -> None:
+        """Append nodes as they are; ``starts``: first ids of their emissions (an archive's, see ``archive``)."""
+        self.flush()
+        count = len(codes)
+        self._reserve(count)
+        if self.origins[-1] is not self.origin:
+            self.origin_starts.append(self.stored)
+            self.origins.append(self.origin)
+        span = slice(self.stored, self.stored + count)
+        self._op[span], self._a[span], self._b[span], self._c[span] = codes, a, b, c
+        self.emissions.frombytes(starts.astype(np.intc).tobytes())
+        self.stored += count
+
     # --- records --------------------------------------------------------------------------------
+
+    def add_dot(self, first: int, rows: np.ndarray, cols: np.ndarray, acc: np.ndarray) -> None:
+        """A record whose nodes are there already."""
+        self.dots.append(DotRecord(first, rows, cols, acc))
+
+    def add_nary(self, first: int, operands: np.ndarray) -> None:
+        """A record whose nodes are there already."""
+        self.naries.append(NaryRecord(first, operands))
 
     def dot(self, rows: np.ndarray, cols: np.ndarray, acc: np.ndarray) -> np.ndarray:
         """Batched products (int32 ids): rows (G,M,K), cols (G,N,K), acc (G,M,N) -> ids (G,M,N)."""

@@ -244,7 +244,7 @@ print(seen)
 def test_a_defect_of_ours_leaves_the_build_alone_and_a_bundle_behind(run_program, tmp_path):
     broken = """
 import volta_hooks.session
-def explode(job):
+def explode(job, known=None):
     raise ZeroDivisionError("ours")
 volta_hooks.session.validate = explode
 add(256)

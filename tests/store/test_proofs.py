@@ -17,7 +17,8 @@ from volta_pass.job import FunctionReference, PtxReference, ValidationJob
 from volta_pass.store import CorruptEntryError, Store
 from volta_pass.store.container import pack
 from volta_pass.store.places import Folder
-from volta_pass.store.proofs import VERDICTS, job_of, proof_keys, put_proof, recheck
+from volta_pass.store.proofs import VERDICTS, job_of, proof_keys, put_proof
+from volta_pass.store.recheck import recheck
 from volta_pass.validate import contents_were_needed, validate
 
 PTX = """.version 8.0

@@ -14,6 +14,7 @@ from volta_pass.baseline.cost import Cost, cost_of
 from volta_pass.baseline.recording import Record
 from volta_pass.job import Options, PtxReference, ValidationJob, launch_to_json
 from volta_pass.kernel_report import OWN_SOURCE, REFERENCE, KernelReport
+from volta_pass.stages import KnownReferences
 from volta_pass.validate import validate
 
 
@@ -73,8 +74,8 @@ class Outcome:
         }
 
 
-def compare(old: Record, new: Record, options: Options) -> Outcome:
-    """The new PTX against its own source and, over the same inputs, against the old PTX."""
+def compare(old: Record, new: Record, options: Options, known: KnownReferences | None = None) -> Outcome:
+    """The new PTX against its own source and, over the same inputs, against the old PTX (``known``: evaluated before)."""
     if normalised(old.ptx) == normalised(new.ptx) and launch_to_json(old.launch) == launch_to_json(new.launch):
         return Outcome(old, new, Change.SAME_TEXT, reason=f"its verdict then was {old.report.get('verdict', 'none')}")
     reference = PtxReference(old.ptx, old.entry, old.launch, f"the PTX of {old.compiler}")
@@ -82,7 +83,7 @@ def compare(old: Record, new: Record, options: Options) -> Outcome:
         new.kernel, new.ptx, new.launch, new.entry, new.configuration, new.target, new.source, reference, toolchain=new.toolchain,
         options=options, assumptions=new.assumptions, library=new.library,
     )  # fmt: skip
-    report = validate(job)
+    report = validate(job, known)
     cost = _cost(old, old.report).changes(_cost(new, report.to_json()))
     outcome = Outcome(old, new, Change.UNKNOWN, report.reason, report=report, cost=cost)
     _judge(outcome, report)

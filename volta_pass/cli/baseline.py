@@ -27,6 +27,8 @@ from volta_pass.parallel.many import Runner
 from volta_pass.parallel.progress import shown_progress
 from volta_pass.parallel.scheduler import workers_of
 from volta_pass.reports import write_report
+from volta_pass.store import Store
+from volta_pass.store.references import ReferenceTerms
 from volta_pass.terminal import wants_color
 
 
@@ -146,7 +148,7 @@ def _diff(args: argparse.Namespace) -> int:
 
 def _compared(record: Record, newer: Record, options: Options) -> Outcome:
     try:
-        return compare(record, newer, options)
+        return compare(record, newer, options, ReferenceTerms(Store.from_environment()))
     except PtxError as error:
         return Outcome(record, newer, Change.UNKNOWN, error.message)
 

@@ -1,21 +1,16 @@
-"""Proofs in the store: what each is found under, everything that is needed to do it again, and doing so.
-
-Checksums say that an entry is what somebody wrote; only doing the proof again says that it is true. An entry whose inputs do not give
-its key, or whose proof does not come out again, was not made by us (or by other code than ours): it is named and removed.
-"""
+"""Proofs in the store: what each is found under, and everything that is needed to do it again (see ``recheck``)."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from ptx_engine.errors import InternalError, LaunchError, PtxError
+from ptx_engine.errors import LaunchError
 from ptx_engine.launch import Launch, TensorArg
-from ptx_engine.verdict import Status
 from volta_pass.job import (
     FunctionReference,
     Options,
@@ -29,16 +24,13 @@ from volta_pass.job import (
 from volta_pass.kernel_report import KernelReport
 from volta_pass.store.container import CorruptEntryError
 from volta_pass.store.keys import canonical, digest, own_version
-from volta_pass.store.places import Place
 from volta_pass.store.store import PAYLOAD, Sections, Store
 
 #: the kind of a stored proof
 VERDICTS = "verdicts"
 #: bytes of tensor contents that are kept with a proof; where there are more, the proof cannot be done again from its entry
 MOST_CONTENTS = 1 << 24
-_JOB, _PTX, _SOURCE, _REFERENCE = "job.json", "candidate.ptx", "source.mlir", "reference.txt"
-#: parts of a report that two proofs of the same thing share
-_SAME = ("verdict", "method", "findings", "comparisons", "ctas", "instructions", "assumptions")
+JOB, _PTX, _SOURCE, _REFERENCE = "job.json", "candidate.ptx", "source.mlir", "reference.txt"
 
 
 def proof_keys(job: ValidationJob, version: str | None = None) -> list[str]:
@@ -61,13 +53,13 @@ def proof_keys(job: ValidationJob, version: str | None = None) -> list[str]:
 def put_proof(store: Store, job: ValidationJob, report: KernelReport, key: str) -> bool:
     """Keep a proof under one of its keys, with what is needed to do it again; False where the folder cannot be written."""
     with_contents = key != proof_keys(job)[0]
-    return store.put(VERDICTS, key, {PAYLOAD: canonical(report.to_json()).encode(), **_sections(job, with_contents)})
+    return store.put(VERDICTS, key, {PAYLOAD: canonical(report.to_json()).encode(), **report.evidence, **sections_of(job, with_contents)})
 
 
 # --- a job as sections --------------------------------------------------------------------------
 
 
-def _sections(job: ValidationJob, with_contents: bool) -> Sections:
+def sections_of(job: ValidationJob, with_contents: bool) -> Sections:
     """Everything that a validation reads. Raises ValueError for a reference function."""
     arrays = {f"given:{name}": np.asarray(load()) for name, load in sorted(job.contents.items())} if with_contents else {}
     arrays |= _arrays("launch", job.launch)
@@ -89,7 +81,7 @@ def _sections(job: ValidationJob, with_contents: bool) -> Sections:
         "options": [job.options.seconds, job.options.ctas, job.options.decide, job.options.seed],
         "arrays": [[name, str(array.dtype), list(array.shape)] for name, array in arrays.items()],
     }  # fmt: skip
-    sections[_JOB] = canonical(facts).encode()
+    sections[JOB] = canonical(facts).encode()
     return sections | {f"array.{i}": np.ascontiguousarray(array).tobytes() for i, array in enumerate(arrays.values())}
 
 
@@ -113,7 +105,7 @@ def job_of(sections: Mapping[str, bytes]) -> tuple[ValidationJob, str]:
 
 
 def _job(sections: Mapping[str, bytes]) -> tuple[ValidationJob, str]:
-    facts = json.loads(sections[_JOB])
+    facts = json.loads(sections[JOB])
     arrays: dict[str, dict[str, np.ndarray]] = {"given": {}, "launch": {}, "reference": {}}
     for i, (name, dtype, shape) in enumerate(facts["arrays"]):
         whose, _, tensor = name.partition(":")
@@ -154,77 +146,3 @@ class _Array:
 
     def __call__(self) -> np.ndarray:
         return self.array
-
-
-# --- doing it again -----------------------------------------------------------------------------
-
-
-@dataclass
-class Rechecked:
-    """How many proofs came out again, which did not and why, and how many could not be tried (another version, no contents)."""
-
-    confirmed: int = 0
-    untried: int = 0
-    refused: list[str] = field(default_factory=list)
-
-
-def recheck(store: Store, most: int | None = None) -> Rechecked:
-    """Do the stored proofs again, of every place at most so many, the last used first; what does not come out is removed."""
-    result = Rechecked()
-    for place in (store.local, store.shared):
-        if place is None:
-            continue
-        found = [item for item in place.items() if item.name.startswith(VERDICTS + "/")]
-        found.sort(key=lambda item: (-item.used_s, item.name))
-        for item in found[:most]:
-            _recheck_one(store, place, item.name, result)
-    return result
-
-
-def _recheck_one(store: Store, place: Place, name: str, result: Rechecked) -> None:
-    key = name.rpartition("/")[2]
-    sections = store.read_from(place, VERDICTS, key)
-    if sections is None:
-        result.refused.append(f"{place}/{name}: damaged")
-    elif _JOB not in sections:
-        result.untried += 1
-    elif (why := _wrong(sections, key)) is None:
-        result.confirmed += 1
-    elif why == _OTHER_VERSION:
-        result.untried += 1
-    else:
-        result.refused.append(f"{place}/{name}: {why}")
-        store.refuse(place, name, why)
-
-
-_OTHER_VERSION = "of another version"
-
-
-def _wrong(sections: Mapping[str, bytes], key: str) -> str | None:
-    """What speaks against a stored proof; None where it came out again."""
-    from volta_pass.validate import validate
-
-    try:
-        job, version = job_of(sections)
-        keys = proof_keys(job, version)
-        if key not in keys:
-            return "its inputs are not those of its key"
-        if key == keys[0]:
-            job = replace(job, contents={})  # what stands under this key was proved for all contents
-        if version != own_version():
-            return _OTHER_VERSION
-        payload = json.loads(sections[PAYLOAD])
-        report = validate(job)
-    except CorruptEntryError as error:
-        return str(error)
-    except (ValueError, KeyError, TypeError) as error:
-        return f"its report cannot be read ({error})"
-    except InternalError:
-        raise
-    except PtxError as error:
-        return f"its inputs cannot be validated ({error.message})"
-    if report.status is not Status.PROVED:
-        return f"done again, it is {report.verdict}" + (f": {report.reason}" if report.reason else "")
-    again = json.loads(canonical(report.to_json()))
-    other = [part for part in _SAME if not isinstance(payload, dict) or payload.get(part) != again[part]]
-    return f"done again, its {' and '.join(other)} are others" if other else None
