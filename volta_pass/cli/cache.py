@@ -32,9 +32,8 @@ def command(args: argparse.Namespace) -> int:
         if args.recheck is not None:
             done = recheck(store, args.recheck or None)
             result |= {"confirmed": done.confirmed, "untried": done.untried, "refused": done.refused}
-            lines.append(
-                f"{done.confirmed} proofs and references came out again, {done.untried} could not be tried (another version, or no contents)"
-            )
+            untried = f"{done.untried} could not be tried (another version, or no contents)"
+            lines.append(f"{done.confirmed} proofs and references came out again, {untried}")
             lines += [f"not to be trusted: {why}" for why in done.refused]
     print(json.dumps(result, indent=2) if args.json else "\n".join(lines))
     return 1 if result.get("damaged") or result.get("refused") else 0
