@@ -14,6 +14,7 @@ import numpy as np
 
 from ptx_engine.decide.steps import ALL_PARTS, LEVELS, RAISING, Mode, Step
 from ptx_engine.decide.sweep import Sweep
+from ptx_engine.decide.sweep_emissions import DENSE, EmissionSweep
 from ptx_engine.terms.arena import CONST_CAP, Arena
 
 __all__ = ["LEVELS", "RAISING", "Mode", "Plan", "Step", "plan", "store"]
@@ -72,15 +73,25 @@ class Plan:
 
 
 def plan(arena: Arena, outputs: np.ndarray, mode: Mode | None = None) -> Plan:
-    """Order the terms below ``outputs`` (ids, any shape). Without a mode: CONE for few outputs of a large arena."""
+    """Order the terms below ``outputs`` (ids, any shape). Without a mode: what is fastest, CONE for few outputs of a large arena."""
     outputs = np.unique(np.asarray(outputs, np.int32))
-    if mode is None:
-        mode = Mode.CONE if len(outputs) < 256 and len(arena) - CONST_CAP > 1 << 17 else Mode.WHOLE
+    mode = mode or _fastest(arena, len(outputs))
+    nodes = outputs[outputs >= CONST_CAP]
+    if mode is Mode.EMISSIONS:
+        by_emission = EmissionSweep(arena)
+        by_emission.need[outputs] = 1
+        return _placed(arena, by_emission.release_all(nodes)[::-1], by_emission.need)
     sweep = Sweep(arena, mode)
     sweep.need[outputs] = 1
-    nodes = outputs[outputs >= CONST_CAP]
     sweep.count_uses(nodes)
     return _placed(arena, sweep.release_all(nodes)[::-1], sweep.need)
+
+
+def _fastest(arena: Arena, outputs: int) -> Mode:
+    terms = len(arena) - CONST_CAP
+    if outputs < 256 and terms > 1 << 17:
+        return Mode.CONE
+    return Mode.EMISSIONS if terms > DENSE * len(arena.emissions) else Mode.WHOLE
 
 
 def _placed(arena: Arena, steps: list[Step], need: np.ndarray) -> Plan:

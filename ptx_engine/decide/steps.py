@@ -28,9 +28,11 @@ RECORDS = frozenset(op for op, row in TABLE.items() if row.record)
 
 
 class Mode(Enum):
-    """WHOLE: every node of the arena, records as units. CONE: only nodes below the outputs, records node by node."""
+    """WHOLE: every node of the arena, records as units. CONE: only nodes below the outputs, records node by node. EMISSIONS: what
+    is below the outputs, emission by emission, records as units."""
 
     WHOLE = "whole"
+    EMISSIONS = "emissions"
     CONE = "cone"
 
 

@@ -129,9 +129,9 @@ class Sweep:
                 targets += [x[x >= CONST_CAP] for x in step.operand_ids() if _has_nodes(x)]
                 live = step.restricted(ALL_PARTS)
                 if live is not None:
-                    tiled = _tiled(live)  # after the line above: joined operands hide how often an id is used
-                    self._pass_need(tiled)
-                    steps.append(tiled)
+                    joint = tiled(live)  # after the line above: joined operands hide how often an id is used
+                    self._pass_need(joint)
+                    steps.append(joint)
             if not targets:
                 break
             unique, counts = _counted(np.concatenate(targets))
@@ -188,7 +188,7 @@ class Sweep:
             left = self.left[op]
             left[numbers] -= counts
             parts = [self._unit(op, int(number)) for number in numbers[left[numbers] == 0]]
-        return _merged(parts)
+        return merged(parts)
 
     def _unit(self, op: Op, number: int) -> Step:
         """A record as a whole; each of its G products (or rows) is needed as far as any of its nodes is."""
@@ -282,7 +282,7 @@ def _counted(ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return ids[starts], np.diff(starts, append=len(ids)).astype(np.int32)
 
 
-def _merged(parts: list[Step]) -> list[Step]:
+def merged(parts: list[Step]) -> list[Step]:
     """Record steps of equal operand shapes joined along their first axis: tensor-core fragments come in hundreds."""
     groups: dict[tuple[object, ...], list[Step]] = {}
     for part in parts:
@@ -299,7 +299,7 @@ def _merged(parts: list[Step]) -> list[Step]:
     return merged
 
 
-def _tiled(step: Step) -> Step:
+def tiled(step: Step) -> Step:
     """Fragments of products put together where they form larger ones."""
     if step.rows is None or step.cols is None or step.c is None or len(step.ids) < 2:
         return step

@@ -387,7 +387,7 @@ def test_n_ary_records_equal_trees() -> None:
         assert (values[0] != values[2]).all(), op
 
 
-def test_whole_and_cone_agree_on_a_deep_mixture() -> None:
+def test_all_orders_agree_on_a_deep_mixture() -> None:
     arena, x = arena_of()
     node, other = x[0], x[1]
     for step in range(200):
@@ -395,8 +395,46 @@ def test_whole_and_cone_agree_on_a_deep_mixture() -> None:
         if step % 20 == 0:
             other = arena.exp(arena.maximum(node, other))
     outputs = np.array([node, other])
-    first, second = (Fingerprints(arena, outputs, order=plan(arena, outputs, mode)).of(outputs) for mode in Mode)
-    assert (first == second).all()
+    first, *others = (Fingerprints(arena, outputs, order=plan(arena, outputs, mode)).of(outputs) for mode in Mode)
+    assert all((first == other).all() for other in others)
+
+
+@pytest.mark.parametrize("wanted", ["last", "both", "inner columns", "beside"])
+def test_all_orders_agree_on_products_that_accumulate(wanted: str) -> None:
+    """A K loop of products whose accumulators are an output too, are used between, or feed two sums."""
+    arena = Arena()
+    a, b = _product(arena, 4, 4, 16)
+    zero = np.zeros((1, 4, 4), np.int32)
+    total, kept = zero, []
+    for k in range(0, 16, 4):
+        total = arena.dot(a[None, :, k : k + 4], b[None, :, k : k + 4], total)
+        kept.append(total)
+        if wanted == "beside":
+            total = np.asarray(arena.dot(a[None, :, :4], b[None, :, :4], total)) if k == 4 else total
+    used = np.asarray(arena.exp(kept[1][0]))
+    other = arena.dot(a[None, :, 4:8], b[None, :, :4], kept[0])
+    outputs = {
+        "last": total.ravel(),
+        "both": np.concatenate((total.ravel(), kept[0].ravel(), other.ravel())),
+        "inner columns": np.concatenate((kept[2][0, :, 1], total[0, 2], used[:, 3])),
+        "beside": np.concatenate((total.ravel(), other.ravel()[:3])),
+    }[wanted]
+    first, *others = (Fingerprints(arena, outputs, order=plan(arena, outputs, mode)).of(outputs) for mode in Mode)
+    assert all((first == other).all() for other in others)
+
+
+def test_emissions_of_one_operator_that_depend_on_each_other_are_not_one_batch() -> None:
+    arena, x = arena_of()
+    column = np.array(x, np.int32)
+    total = column
+    for _ in range(5):
+        total = np.asarray(arena.add(total, column))
+    apart = np.asarray(arena.add(column[::-1].copy(), column))
+    outputs = np.concatenate((total, apart))
+    first, *others = (Fingerprints(arena, outputs, order=plan(arena, outputs, mode)).of(outputs) for mode in Mode)
+    assert all((first == other).all() for other in others)
+    six = np.asarray(arena.mul(column, arena.rational(6)))
+    assert (fingerprint(arena, six) == first[:8]).all()
 
 
 def test_only_what_is_below_the_outputs_can_be_asked() -> None:
