@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from ptx_engine.findings import Finding, Severity
 from ptx_engine.launch import BoundLaunch
@@ -15,6 +16,9 @@ from ptx_engine.verdict import Explanation, Status
 from volta_pass.job import FunctionReference, ValidationJob
 from volta_pass.kernel_report import Blame, Comparison
 from volta_pass.ttir_uses import AccessSite, ParameterUse
+
+if TYPE_CHECKING:
+    from volta_pass.references.combine_order import Dependence
 
 #: the TTIR evaluation's name for a data race between programs of the grid
 SOURCE_RACE = "race between programs"
@@ -30,10 +34,12 @@ def assign_blame(
     reference: Comparison | None,
     uses: Sequence[ParameterUse],
     bound: BoundLaunch,
+    orders: Sequence[Dependence] = (),
 ) -> Blame:
-    """Blame for a refuted comparison; an empty Blame where none is refuted."""
+    """Blame for a refuted comparison; an empty Blame where none is refuted. ``orders``: laws that the source's reductions break,
+    or that could not be proved, broken ones first."""
     if own is not None and own.status is Status.REFUTED:
-        return _compiler(job, own, reference, uses)
+        return _order(job, orders[0]) if orders else _compiler(job, own, reference, uses)
     if reference is None or reference.status is not Status.REFUTED:
         return Blame()
     if own is None or own.status is not Status.PROVED:
@@ -41,7 +47,26 @@ def assign_blame(
         why = "the kernel's own source could not be evaluated" if own is None else unproved
         text = f"{why}, so that kernel and compiler cannot be told apart"
         return Blame("unknown", text, user_loc=_differing_loc(reference, uses))
+    if orders and orders[0].example:
+        return _order(job, orders[0])
     return _kernel(job, reference, uses, bound)
+
+
+def order_text(order: Dependence) -> str:
+    """What a reduction or scan depends on, in words."""
+    what = f"what {order.op_name.replace('tt.', 'tl.').replace('scan', 'associative_scan')} combines depends on the order"
+    if order.example:
+        return f"{what}: its function f is not {order.law}, {order.example}"
+    return f"{what} unless its function is {order.law}, which could not be proved"
+
+
+def _order(job: ValidationJob, order: Dependence) -> Blame:
+    """A compiler may combine in any order, so that a difference from one of them is not its fault."""
+    if order.example:
+        hint = f"combine with a function that is {order.law}, or write the reduction as a loop"
+        return Blame("kernel", f"{order_text(order)}; a compiler may take any", order.user_loc, help=hint)
+    text = f"{order_text(order)}, so that kernel and compiler cannot be told apart"
+    return Blame("unknown", text, order.user_loc)
 
 
 def _compiler(job: ValidationJob, own: Comparison, reference: Comparison | None, uses: Sequence[ParameterUse]) -> Blame:

@@ -26,6 +26,7 @@ from volta_pass.job import FunctionReference, Options, PtxReference, Reference, 
 
 if TYPE_CHECKING:
     from ptx_engine.machine import Execution
+    from volta_pass.references.freedoms import Freedoms
 
 
 @dataclass
@@ -34,6 +35,8 @@ class Evaluated:
 
     footprints: dict[str, Footprint]
     findings: list[Finding] = field(default_factory=list)
+    #: what the tile program leaves open, where that is followed
+    freedoms: "Freedoms | None" = None
     #: all programs ran although the launch samples CTAs: they run in another order than the candidate's
     whole: bool = False
     #: why it does not stand for all schedules, and what it leans on (a reference in PTX)
@@ -67,6 +70,8 @@ class Stages:
         self.known = known
         self.library = library
         self.max_ctas = max_ctas
+        #: floats that tile programs convert to narrow integers are taken to fit
+        self.fitting = False
         self.seconds: dict[str, float] = {}
         self.started_s = time.perf_counter()
         self.arena = Arena()
@@ -109,6 +114,7 @@ class Stages:
     def _ttir(self, text: str, bound: BoundLaunch) -> Evaluated:
         """TTIR in generic form: its arguments are the launch's first ones; scratch pointers come after them."""
         from volta_pass.references.budget import Budget
+        from volta_pass.references.freedoms import Freedoms
         from volta_pass.references.library import Library
         from volta_pass.references.ttir import evaluate, load_ttir
 
@@ -117,7 +123,9 @@ class Stages:
         names = [arg.name for arg in bound.launch.args[: len(program.parameters)]]
         findings: list[Finding] = []
         budget = Budget(self.seconds_left())
-        return Evaluated(evaluate(program, bound, names, budget=budget, findings=findings, library=library), findings)
+        freedoms = Freedoms(self.fitting)
+        written = evaluate(program, bound, names, budget=budget, findings=findings, library=library, freedoms=freedoms)
+        return Evaluated(written, findings, freedoms)
 
     def _tile(self, text: str, bound: BoundLaunch) -> Evaluated:
         """A TileLang kernel's tile program: its arguments are found by name."""
@@ -126,7 +134,7 @@ class Stages:
         findings: list[Finding] = []
         program = load_program(text)
         footprints = evaluate(program, bound, budget=Budget(self.seconds_left()), findings=findings)
-        return Evaluated(footprints, findings, program.swizzled and bound.launch.ctas is not None)
+        return Evaluated(footprints, findings, None, program.swizzled and bound.launch.ctas is not None)
 
     def rebound(self, launch: Launch) -> BoundLaunch:
         """The same buffers and inputs under another configuration's grid and block."""
@@ -173,10 +181,10 @@ class Stages:
         )
 
     def reference(self, reference: Reference, constants: Mapping[str, Any], *, anew: bool = False) -> Evaluated:
-        """Evaluate a cached reference of any kind, or recall its terms (not ``anew``). Raises PtxError."""
+        """Evaluate a cached reference of any kind, or recall its terms (not ``anew``, nor under ``fitting``). Raises PtxError."""
         if isinstance(reference, FunctionReference):
             return self.function(reference, constants)
-        if self.known is None or anew:
+        if self.known is None or anew or self.fitting:
             return self._evaluated(reference)
         found = self.known.recall(reference, self)
         if found is None:

@@ -19,10 +19,11 @@ from ptx_engine.findings import Finding
 from ptx_engine.launch import Footprint, Launch, TensorArg
 from ptx_engine.terms.storage import Ledger
 from ptx_engine.verdict import Method, Status, Verdict
-from volta_pass.blame import SOURCE_RACE, assign_blame, blame_findings
+from volta_pass.blame import SOURCE_RACE, assign_blame, blame_findings, order_text
 from volta_pass.cta_sample import affordable
 from volta_pass.job import TtirReference, ValidationJob, launch_to_json
 from volta_pass.kernel_report import OWN_SOURCE, REFERENCE, Comparison, KernelReport
+from volta_pass.open_choices import fitting_text, in_some_order, where_defined
 from volta_pass.schedules import for_all_schedules
 from volta_pass.source_uses import parameter_uses
 from volta_pass.stages import Evaluated, KnownReferences, Stages, restrict
@@ -30,6 +31,7 @@ from volta_pass.ttir_uses import ParameterUse
 
 if TYPE_CHECKING:
     from ptx_engine.machine import Execution
+    from volta_pass.references.combine_order import Dependence
 
 FIXED_CONTENTS = "integer inputs fixed to this launch's contents"
 
@@ -159,12 +161,13 @@ def _attempt(job: ValidationJob, leave: frozenset[type[PtxError]], limit: int | 
     own = _evaluate_own(state) if execution is not None else None
     comparisons: list[Comparison] = []
     if execution is not None and own is not None:
-        comparisons += _compare(state, OWN_SOURCE, f"{job.kernel}'s own {job.source_name}", *_comparable(own, execution))
+        own, comparisons = _compare_own(state, own, execution)
     if execution is not None and job.reference is not None:
         comparisons += _compare_reference(state, execution)
     state.report.comparisons = comparisons
-    _conclude(state, own.findings if own is not None else [])
-    if known is not None and execution is not None and state.report.status is Status.PROVED:
+    _conclude(state, own or Evaluated({}))
+    plain = state.report.status is Status.PROVED and not state.stages.fitting  # what is kept leans on no choice of ours
+    if known is not None and execution is not None and plain:
         state.report.evidence = known.evidence(state.stages, own, state.noted, execution.footprints, job.reference)
     return state.report
 
@@ -204,6 +207,23 @@ def _evaluate_own(state: _Validation) -> Evaluated | None:
     except PtxError as error:
         state.fail(error, f"the {state.job.source_name} of the same compilation could not be evaluated")
         return None
+
+
+def _compare_own(state: _Validation, own: Evaluated, execution: "Execution") -> tuple[Evaluated, list[Comparison]]:
+    """The comparison with the source; where it fails and narrow integers are made of floats, another that takes them to fit."""
+    label = f"{state.job.kernel}'s own {state.job.source_name}"
+    first = _compare(state, OWN_SOURCE, label, *_comparable(own, execution))
+    if own.freedoms is None or not own.freedoms.conversions or any(row.status is Status.PROVED for row in first):
+        return own, first
+    if own.freedoms.narrow_conversions:
+        state.stages.fitting = True
+        fitting = _evaluate_own(state)
+        second = _compare(state, OWN_SOURCE, label, *_comparable(fitting, execution)) if fitting is not None else []
+        if fitting is not None and any(row.status is Status.PROVED for row in second):
+            state.report.assumptions.append(fitting_text(own.freedoms))
+            return fitting, second
+        state.stages.fitting = False
+    return own, [replace(row, verdict=where_defined(row.verdict, own, state.stages.arena)) for row in first]
 
 
 def _compare_reference(state: _Validation, execution: "Execution") -> list[Comparison]:
@@ -264,16 +284,17 @@ def races_of_the_source(source: Sequence[Finding], candidate: Sequence[Finding])
     return [finding for finding in source if finding.kind == SOURCE_RACE and finding.tensor not in shown]
 
 
-def _conclude(state: _Validation, source_findings: Sequence[Finding]) -> None:
+def _conclude(state: _Validation, own: Evaluated) -> None:
     report, job = state.report, state.job
-    report.findings += races_of_the_source(source_findings, report.findings)
+    report.findings += races_of_the_source(own.findings, report.findings)
+    orders = _orders(report, own)
     statuses = [comparison.status for comparison in report.comparisons]
     if report.error_findings or Status.REFUTED in statuses:
         report.status = Status.REFUTED
         by_name = {comparison.against: comparison for comparison in report.comparisons}
-        report.blame = assign_blame(job, by_name.get(OWN_SOURCE), by_name.get(REFERENCE), _uses(job), state.stages.bound)
+        report.blame = assign_blame(job, by_name.get(OWN_SOURCE), by_name.get(REFERENCE), _uses(job), state.stages.bound, orders)
         if not report.blame.party:
-            report.blame = blame_findings(report.findings, source_findings, job)
+            report.blame = blame_findings(report.findings, own.findings, job)
     elif state.failed:
         report.status = Status.UNSUPPORTED if _unsupported(state.failed) else Status.UNKNOWN
         report.reason = state.failed[0].message
@@ -290,6 +311,18 @@ def _conclude(state: _Validation, source_findings: Sequence[Finding]) -> None:
         report.assumptions.append(f"{report.ctas_executed} of {report.ctas_total} CTAs executed (corners, edges, a seeded sample)")
     report.assumptions = list(dict.fromkeys(report.assumptions))
     report.seconds = dict(state.stages.seconds)
+
+
+def _orders(report: KernelReport, own: Evaluated) -> list[Dependence]:
+    """Laws that the source's reductions and scans break. What is proved is proved in one order: the ledger says it."""
+    if own.freedoms is None or not own.freedoms.combines or not report.comparisons:
+        return []
+    from volta_pass.references.combine_order import dependences
+
+    found = dependences(list(own.freedoms.combines.values()))
+    report.comparisons = in_some_order(report.comparisons, found)
+    report.assumptions += [f"one order of several: {order_text(row)}" for row in found]
+    return found
 
 
 def _unsupported(errors: Sequence[PtxError]) -> bool:

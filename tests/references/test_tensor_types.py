@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from reference_cases import numbers_of, out, tensor
 
+from ptx_engine.errors import UnsupportedError
 from ptx_engine.launch import Launch, bind
 from ptx_engine.terms.arena import Arena
 from volta_pass.references.tensor_reference import tensor_reference
@@ -65,3 +66,38 @@ def test_a_quotient_of_integers_is_cut_where_it_is_stored():
 def test_integers_beside_floats_are_floats():
     a, x = np.array([3, -3]), np.array([0.5, 0.25])
     np.testing.assert_array_equal(evaluated(lambda a, x: (a * x).astype(np.int32), {"a": a, "x": x}, ["s32", "f32"], "s32"), [1, 0])
+
+
+DIVISORS = np.array([3, -3, 7, -7, 2, 5], np.int8)
+
+
+@pytest.mark.parametrize(
+    "fn",
+    [
+        lambda a, b: a // b, lambda a, b: a % b, lambda a, b: a // 4, lambda a, b: a % -3, lambda a, b: a >> 2, lambda a, b: a << 3,
+        lambda a, b: a & 7, lambda a, b: a & b, lambda a, b: a | b, lambda a, b: a ^ b, lambda a, b: ~a, lambda a, b: 100 // b,
+        lambda a, b: 100 % b, lambda a, b: np.remainder(a, b) + np.floor_divide(b, a.astype(np.int32) * 2 + 1),
+    ],
+)  # fmt: skip
+def test_operators_of_integers_are_numpys(fn):
+    expected = fn(BYTES.astype(np.int32), DIVISORS.astype(np.int32))
+    np.testing.assert_array_equal(evaluated(fn, {"a": BYTES, "b": DIVISORS}, ["s8", "s8"], "s32"), expected)
+
+
+def test_floor_division_and_remainder_of_floats_are_numpys():
+    other = np.array([0.5, -0.25, 2.0, -3.0, 0.75, 7.0])
+    for fn in (lambda x, y: x // y, lambda x, y: x % y):
+        np.testing.assert_allclose(evaluated(fn, {"x": FLOATS, "y": other}, ["f32", "f32"], "f32"), fn(FLOATS, other))
+
+
+@pytest.mark.parametrize("fn", [lambda a, x: x >> 1, lambda a, x: x & 3, lambda a, x: a << a, lambda a, x: a >> -1])
+def test_what_has_no_meaning_is_refused_with_its_line(fn):
+    with pytest.raises(UnsupportedError) as caught:
+        evaluated(fn, {"a": BYTES, "x": FLOATS}, ["s8", "f32"], "s32")
+    assert "test_tensor_types.py" in caught.value.user_loc
+
+
+def test_floats_that_do_not_fit_are_clamped_as_the_target_clamps_them():
+    far = np.array([-1e12, -2147483649.5, 2147483647.5, 3e9, 255.9, -256.1])
+    got = evaluated(lambda x: x.astype(np.int32), {"x": far}, ["f64"], "s32")
+    np.testing.assert_array_equal(got, [-(2**31), -(2**31), 2**31 - 1, 2**31 - 1, 255, -256])

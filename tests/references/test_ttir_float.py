@@ -149,12 +149,17 @@ def test_dense_constant_with_different_elements():
     np.testing.assert_array_equal(result.numbers["o"], [1.5, -2, np.inf, 0.25])
 
 
-@pytest.mark.parametrize("op", ["arith.fptosi", "arith.fptoui"])
-def test_float_to_integer(op):
-    x = np.array([1.75, 2.25, 100.5, 3.0])
+@pytest.mark.parametrize(("op", "low"), [("arith.fptosi", -(2**31)), ("arith.fptoui", 0)])
+def test_float_to_integer(op, low):
+    x = np.array([1.75, 2.25, 100.5, -3e9])
     result = run_elementwise(op, ["f32"], "i32", [x])
-    np.testing.assert_array_equal(result.numbers["o"], np.trunc(x))
-    assert result.arena.node(int(result.footprints["o"].ids[0]))[0] is Op.WRAP
+    held = np.maximum(np.trunc(x), low).astype(np.int64)  # what does not fit is clamped, as the target does it
+    np.testing.assert_array_equal(result.numbers["o"], held.astype(np.uint32).astype(np.int32))
+
+
+def test_a_narrow_integer_is_cut_from_sixteen_bits():
+    result = run_elementwise("arith.fptosi", ["f32"], "i8", [np.array([127.5, 129.0, -130.5, 1e6])])
+    np.testing.assert_array_equal(result.numbers["o"], [127, -127, 126, -1])
 
 
 def test_bitcast_round_trip_is_the_identity_and_sign_tricks_are_arithmetic():

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Union
 
 import numpy as np
@@ -20,6 +20,7 @@ from ptx_engine.launch import DTYPES
 from ptx_engine.terms.arena import ZERO, Arena, Ids
 from ptx_engine.terms.constants import from_float, ulp_of
 from ptx_engine.terms.ops import Op
+from volta_pass.references.float_to_integer import held_integers
 from volta_pass.references.ttir_dot import emit_dot
 from volta_pass.references.ttir_float import FUNCTIONS
 from volta_pass.references.ttir_values import Sym, id_operand, wrapped
@@ -178,18 +179,42 @@ class SymbolicTensor:
     def __ne__(self, other: object) -> "SymbolicTensor":  # type: ignore[override]
         return compare(Op.NE, self, other)  # type: ignore[arg-type]
 
+    def __floordiv__(self, other: Operand) -> "SymbolicTensor":
+        return np.floor_divide(self, other)  # type: ignore[call-overload, no-any-return]
+
+    def __rfloordiv__(self, other: Operand) -> "SymbolicTensor":
+        return np.floor_divide(other, self)  # type: ignore[call-overload, no-any-return]
+
+    def __mod__(self, other: Operand) -> "SymbolicTensor":
+        return np.remainder(self, other)  # type: ignore[call-overload, no-any-return]
+
+    def __rmod__(self, other: Operand) -> "SymbolicTensor":
+        return np.remainder(other, self)  # type: ignore[call-overload, no-any-return]
+
+    def __rshift__(self, other: Operand) -> "SymbolicTensor":
+        return np.right_shift(self, other)  # type: ignore[call-overload, no-any-return]
+
+    def __lshift__(self, other: Operand) -> "SymbolicTensor":
+        return np.left_shift(self, other)  # type: ignore[call-overload, no-any-return]
+
     def __and__(self, other: Operand) -> "SymbolicTensor":
-        return logic(Op.AND, self, other)
+        return np.bitwise_and(self, other)  # type: ignore[call-overload, no-any-return]
 
     __rand__ = __and__
 
     def __or__(self, other: Operand) -> "SymbolicTensor":
-        return logic(Op.OR, self, other)
+        return np.bitwise_or(self, other)  # type: ignore[call-overload, no-any-return]
 
     __ror__ = __or__
 
+    def __xor__(self, other: Operand) -> "SymbolicTensor":
+        return np.bitwise_xor(self, other)  # type: ignore[call-overload, no-any-return]
+
+    __rxor__ = __xor__
+
     def __invert__(self) -> "SymbolicTensor":
-        return logic(Op.NOT, self)
+        """not of truth values; of integers -1 - x."""
+        return logic(Op.NOT, self) if self.predicate else -1 - self
 
     def __bool__(self) -> bool:
         raise NotStructuredError("control flow depends on symbolic data", feature="bool", hint="use where(...)", user_loc=_caller())
@@ -300,9 +325,11 @@ def converted(tensor: "SymbolicTensor", dtype: str) -> "SymbolicTensor":
         return SymbolicTensor(tensor.ids, tensor.arena, dtype)
     arena = note(tensor.arena, "astype")
     ids = tensor.ids
+    number, width, signed = Sym(ids), 8 * size, dtype.startswith("s")
     if DTYPES[tensor.dtype][1]:
-        ids = np.asarray(arena.unary(Op.TRUNC, id_operand(ids)), np.int32).reshape(ids.shape)
-    return SymbolicTensor(wrapped(Sym(ids), 8 * size, dtype.startswith("s"), arena).ids, arena, dtype)
+        _, number = held_integers(arena, ids, width, signed, 8 * DTYPES[tensor.dtype][0])
+        number = replace(number, ids=np.broadcast_to(number.ids, ids.shape))
+    return SymbolicTensor(wrapped(number, width, signed, arena).ids, arena, dtype)
 
 
 def apply(name: str, *operands: Operand) -> "SymbolicTensor":

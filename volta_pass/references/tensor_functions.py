@@ -22,6 +22,7 @@ from volta_pass.references.tensor import (
     tensors,
     where,
 )  # fmt: skip
+from volta_pass.references.tensor_integers import bits, floor_divide, remainder, shift_left, shift_right
 
 #: NumPy ufunc -> float function
 _ROWS: dict[str, str] = {
@@ -62,6 +63,14 @@ UFUNCS: dict[str, Callable[..., SymbolicTensor]] = {
     "logical_and": lambda a, b: logic(Op.AND, a, b),
     "logical_or": lambda a, b: logic(Op.OR, a, b),
     "logical_not": lambda a: logic(Op.NOT, a),
+    "floor_divide": floor_divide,
+    "remainder": remainder,
+    "right_shift": shift_right,
+    "left_shift": shift_left,
+    "bitwise_and": lambda a, b: bits(Op.BITAND, a, b),
+    "bitwise_or": lambda a, b: bits(Op.BITOR, a, b),
+    "bitwise_xor": lambda a, b: bits(Op.BITXOR, a, b),
+    "invert": lambda a: ~a,
 }
 
 

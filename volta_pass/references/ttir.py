@@ -30,6 +30,7 @@ from volta_pass.references import (  # noqa: F401  (operation tables register th
 from volta_pass.references.budget import Budget
 from volta_pass.references.contents import float_ids
 from volta_pass.references.finding_log import FindingLog
+from volta_pass.references.freedoms import Freedoms
 from volta_pass.references.library import Library
 from volta_pass.references.memory_format import dtype_range
 from volta_pass.references.mlir_binding import diagnose, mlir_ir, name_of, parse_module, user_line
@@ -121,13 +122,14 @@ def evaluate(
     budget: Budget | None = None,
     findings: list[Finding] | None = None,
     library: Library | None = None,
+    freedoms: Freedoms | None = None,
 ) -> dict[str, Footprint]:
     """Run the program over the launch's grid; what it wrote, per tensor.
 
     ``args`` names the launch argument of each function argument in order (default: all but null pointers, in order);
     ``programs`` are the program ids to run (default: the launch's CTAs). What is wrong with the tile program itself
-    (accesses out of bounds, conflicts between programs) is appended to ``findings``. ``library`` has the code of functions that the
-    compiler approximates.
+    (accesses out of bounds, conflicts between programs) is appended to ``findings``, what it leaves open to
+    ``freedoms``. ``library`` has the code of functions that the compiler approximates.
     Raises LaunchError, NotStructuredError, UnsupportedError, BudgetError.
     """
     budget = budget or Budget()
@@ -135,6 +137,8 @@ def evaluate(
     log = FindingLog(grid)
     memory = Memory(bound, log)
     memory.library = library
+    if freedoms is not None:
+        memory.freedoms = freedoms
     function = program.function
     values = _arguments(function, bound, args)
     pids = _program_ids(bound, programs)

@@ -9,6 +9,8 @@ import numpy as np
 from ptx_engine.terms.arena import Arena
 from ptx_engine.terms.ops import Op
 from volta_pass.references.contents import float_ids
+from volta_pass.references.float_to_integer import held_integers
+from volta_pass.references.freedoms import NARROW_BITS, Conversion
 from volta_pass.references.memory_format import opaque_column, same_format
 from volta_pass.references.ttir_frame import Frame
 from volta_pass.references.ttir_int import exact_ids, unsigned
@@ -21,6 +23,7 @@ from volta_pass.references.ttir_values import (
     emitted,
     id_operand,
     int_ids,
+    type_range,
     unify,
     wrapped,
 )  # fmt: skip
@@ -175,15 +178,18 @@ operation("arith.uitofp")(lambda op: _to_float(op, False))
 
 
 def _to_int(op: OpInfo, signed: bool) -> Run:
-    """Towards zero, then wrapped to the width."""
-    source, result, kind = op.operands[0], op.result, op.kind
+    """Towards zero. Narrow numbers that do not fit are cut as the target cuts them, or all are taken to fit (``Freedoms``)."""
+    source, result, kind, before = op.operands[0], op.result, op.kind, op.operand_types[0]
+    own, narrow = type_range(kind.width, signed), kind.width < NARROW_BITS
 
     def run(frame: Frame) -> None:
-        value = frame.get(source)
+        value, freedoms = frame.get(source), frame.memory.freedoms
         assert isinstance(value, Sym)
-        whole = emitted(frame.arena.unary(Op.TRUNC, id_operand(value.ids)), kind.rank)
-        exact = wrapped(Sym(whole), kind.width, signed, frame.arena)
+        whole, held = held_integers(frame.arena, value.ids, kind.width, signed, before.width)
+        exact = wrapped(Sym(held.ids, *own) if narrow and freedoms.fitting else held, kind.width, signed, frame.arena)
         numbers = concrete(exact, kind, frame.arena)
+        if numbers is None:
+            freedoms.conversions.append(Conversion(np.unique(whole), *own, narrow, op.origin.user_loc))
         frame.regs[result] = exact if numbers is None else numbers
 
     return run

@@ -19,6 +19,7 @@ from ptx_engine.launch import BoundLaunch, Buffer, Footprint, Role
 from ptx_engine.terms.arena import UNDEF
 from volta_pass.references.contents import content_ids
 from volta_pass.references.finding_log import FindingLog
+from volta_pass.references.freedoms import Freedoms
 from volta_pass.references.library import Library
 from volta_pass.references.memory_format import from_memory, to_memory
 from volta_pass.references.same_term import same_term
@@ -58,6 +59,8 @@ class Memory:
         self.log = log
         #: code of functions that the compiler approximates
         self.library: Library | None = None
+        #: what the program leaves open
+        self.freedoms = Freedoms()
         self.overlays: dict[int, Overlay] = {}
         self._contents: dict[int, np.ndarray] = {}
         self._starts = np.array([b.address for b in bound.buffers], np.int64)

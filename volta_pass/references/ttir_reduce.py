@@ -1,7 +1,8 @@
 """tt.reduce, tt.scan and tt.map_elementwise: regions run over whole columns.
 
 A region that is a plain add, max or min of floats makes one n-ary node; any other is applied as a tree of adjacent pairs,
-log2 of the axis deep, and a scan as log2 steps: both assume that the region is associative, as Triton does.
+log2 of the axis deep, and a scan as log2 steps: both assume that the region is associative, as Triton does, and note it for
+``combine_order``, which is asked where a comparison fails.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from ptx_engine.terms.ops import Op
+from volta_pass.references.combine_order import note_combine
 from volta_pass.references.ttir_frame import Frame, run_block
 from volta_pass.references.ttir_registry import Block, OpInfo, Run, operation
 from volta_pass.references.ttir_types import TtirType
@@ -43,6 +45,7 @@ def reduce(op: OpInfo) -> Run:
     block = op.regions[0].block
 
     def run(frame: Frame) -> None:
+        note_combine(frame, op, apply_region)
         columns = [_along(frame.get(r), kind, axis) for r, kind in zip(op.operands, op.operand_types)]
         while rows(columns[0]).shape[-1] > 1:
             count = rows(columns[0]).shape[-1]
@@ -108,6 +111,7 @@ def scan(op: OpInfo) -> Run:
     block = op.regions[0].block
 
     def run(frame: Frame) -> None:
+        note_combine(frame, op, apply_region)
         flip: Callable[[np.ndarray], np.ndarray] = lambda x: x[..., ::-1] if reverse else x  # noqa: E731
         columns = [map_rows(_along(frame.get(r), kind, axis), flip) for r, kind in zip(op.operands, op.operand_types)]
         length, distance = rows(columns[0]).shape[-1], 1
