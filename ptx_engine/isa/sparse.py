@@ -58,7 +58,7 @@ def spreader(d: Decode, k: int) -> Spread:
     if not 0 <= selector < 4 // contributing:
         raise ParseError(f"{d.ins.mnemonic}: the sparsity selector must be below {4 // contributing}", span=d.ins.span)
     lanes = lanes + selector * contributing
-    source, name = d.src(4, 32), d.ins.mnemonic
+    source, name, ordered = d.src(4, 32), d.ins.mnemonic, d.mods["variant"] == "sp::ordered_metadata"
 
     def spread(g: Group, rows: np.ndarray) -> np.ndarray:
         value = g.R[source]
@@ -70,6 +70,8 @@ def spreader(d: Decode, k: int) -> Spread:
         words = np.broadcast_to(np.asarray(value, np.uint32), (g.n,)).reshape(-1, WARP)[:, lanes]  # (warps, 16, words)
         fields = (words >> first.astype(np.uint32)) & np.uint32((1 << size) - 1) if size < 32 else words
         codes = _codes(fields, size)
+        if ordered and bool((codes[..., 0::2] > codes[..., 1::2]).any()):  # undefined by the ISA: which element goes where is not said
+            raise NotStructuredError(f"{name}: metadata whose indices do not increase", feature="invalid sparsity metadata")
         return _spread(rows, _columns(codes, bits, name), k)
 
     return spread

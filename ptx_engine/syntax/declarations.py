@@ -22,7 +22,9 @@ TYPE_BYTES = {
 REGISTER_TYPES = TYPE_BYTES.keys() | {"pred"}
 SPACES = ("global", "shared", "const", "local", "param", "tex")
 LINKAGES = ("extern", "visible", "weak", "common")
-_VECTORS = {".v2": 2, ".v4": 4, ".v8": 8}
+_VECTORS = {".v2": 2, ".v4": 4}
+#: types whose variables start without a value of their own
+_NO_INITIAL = ("f16", "f16x2", "bf16", "bf16x2")
 MAX_DIMENSIONS = 16
 
 
@@ -123,8 +125,8 @@ def _declarator(cursor: Cursor, prefix: _Prefix) -> Variable:
     span = cursor.source.span(start, cursor.previous_end)
     shape = _shape(cursor)
     values: tuple[Initial, ...] = ()
-    if cursor.take("="):
-        values = _typed(prefix.type, _initializer(cursor, shape, prefix.vector))
+    if cursor.value == "=" and cursor.kind == "punct":
+        values = _initial_values(cursor, prefix, shape)
         if shape[:1] == (0,):
             inner = prod(shape[1:]) * prefix.vector
             shape = (-(-len(values) // max(inner, 1)), *shape[1:])
@@ -153,6 +155,8 @@ def _parameter(cursor: Cursor) -> Param:
     name = cursor.identifier("a parameter name")
     span = cursor.source.span(start, cursor.previous_end)
     shape = _shape(cursor)
+    if shape[:1] == (0,):
+        cursor.fail("a parameter that is an array needs its size", "functions of any number of arguments are not in the ISA any more")
     unit = TYPE_BYTES.get(type_, 0) * vector
     return Param(type_, name, unit * prod(shape), align or unit, pointer, shape, pointer_space, pointer_align, span, space, vector)
 
@@ -215,11 +219,21 @@ def _shape(cursor: Cursor) -> tuple[int, ...]:
     return tuple(shape)
 
 
-def _typed(type_: str, values: tuple[Initial, ...]) -> tuple[Initial, ...]:
-    """Decimal values of an f32 variable as its 32 bits."""
-    if type_ != "f32":
-        return values
-    return tuple(constants.single(v) if isinstance(v, FloatLit) else v for v in values)
+def _initial_values(cursor: Cursor, prefix: _Prefix, shape: tuple[int, ...]) -> tuple[Initial, ...]:
+    """What follows the name from ``=`` on; only variables of .global and .const that are no one else's have it.
+
+    Integers stand for .u and .s types, numbers with a point or bits for .f32 (here as its 32 bits) and .f64, both for .b types.
+    """
+    if prefix.space not in ("global", "const") or "extern" in prefix.linkage or prefix.type in _NO_INITIAL:
+        where = "an .extern variable" if "extern" in prefix.linkage else f"a .{prefix.space} variable of type .{prefix.type}"
+        cursor.fail(f"{where} takes no initial value")
+    cursor.advance()
+    start = cursor.start
+    values = _initializer(cursor, shape, prefix.vector)
+    unfit = {"u": True, "s": True, "f": False}.get(prefix.type[0])
+    if any(isinstance(v, FloatLit) is unfit for v in values):
+        cursor.fail(f"an initial value is no number of type .{prefix.type}", start=start)
+    return tuple(constants.single(v) if isinstance(v, FloatLit) else v for v in values) if prefix.type == "f32" else values
 
 
 def _initializer(cursor: Cursor, shape: tuple[int, ...], vector: int) -> tuple[Initial, ...]:

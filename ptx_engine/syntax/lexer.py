@@ -23,7 +23,7 @@ _SKIP = re.compile(SKIP, re.ASCII)
 _TOKEN = re.compile(
     rf"""{SKIP}(?:
       (?P<ident>{IDENT}(?:\.[A-Za-z_]\w*+)?)
-    | (?P<float>\d++(?:\.\d*+(?:[eE][+-]?\d++)?|[eE][+-]?\d++)(?!\w))
+    | (?P<float>(?:\d++(?:\.\d*+(?:[eE][+-]?\d++)?|[eE][+-]?\d++)|\.\d++(?:[eE][+-]?\d++)?)(?!\w))
     | (?P<int>\d\w*+)
     | (?P<directive>(?>\.[A-Za-z_]\w*+(?:::\w++)*))
     | (?P<string>"(?>(?:[^"\\\n]|\\.)*)")

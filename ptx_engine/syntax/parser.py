@@ -64,6 +64,7 @@ class _Parser:
         version = self._version(cursor)
         while cursor.kind != "end":
             self._item(cursor)
+        self._refuse_second_definitions()
         if not self.target:
             raise source.error("the module has no .target directive", 0, 1, "add one after .version, such as .target sm_80")
         return Module(
@@ -77,6 +78,16 @@ class _Parser:
             tuple(self.directives),
             source.text,
         )
+
+    def _refuse_second_definitions(self) -> None:
+        """A function has one body, a variable of the module one declaration that is its own."""
+        own: set[str] = set()
+        bodies = [(f.name, f.span) for f in self.functions if f.body is not None]
+        for name, span in (*bodies, *((v.name, v.span) for v in self.variables if "extern" not in v.linkage)):
+            if name in own:
+                line = self.source.line_text(span.line)
+                raise ParseError(f"{name} is defined twice", span=span, source_line=line, hint="give one of them another name")
+            own.add(name)
 
     def _first(self) -> Cursor:
         """The cursor at ``.version``, or a ParseError that says what the text is instead."""

@@ -1,118 +1,112 @@
-"""Symbolic against concrete on the kernels of configs/ that specs launch: PTX files by default, CUDA C in the nightly run.
+"""Symbolic against concrete on every kernel in configs/ that a spec launches: PTX files, CUDA C and Triton.
 
-Each side of each spec runs on terms and on IEEE bits; the terms evaluated at the same random inputs agree within float error. What a
-kernel does wrong on purpose (a race, a fault) it does in both.
+Each side of each spec runs on terms and on bits (``agreement``). Products of thousands are taken at small extents, as the suite's
+own tests do; a side that several specs share runs once. The Triton kernels with launches of their own are in test_triton_kernels,
+TileLang's in tests/tilelang.
 """
 
 from __future__ import annotations
 
+import sys
 import zlib
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
-import ml_dtypes
 import numpy as np
 import pytest
+from agreement import Kernel, check, differences
 
-from ptx_engine import emulate
-from ptx_engine.decide.oracle import Reals
-from ptx_engine.launch import Arg, ScalarArg, TensorArg, bind
-from ptx_engine.machine import Budget
-from ptx_engine.terms import Arena
 from volta_pass.check.options import CheckOptions
-from volta_pass.check.sides import ReadySide, ready_side
+from volta_pass.check.sides import ready_side
 from volta_pass.spec import SideKind, SideSpec, Spec, read_spec
+from volta_pass.spec.reader import read_sweep
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "cuda"))
+import suite
 
 CONFIGS = Path(__file__).parents[2] / "configs"
-DTYPES = {
-    "f16": np.float16, "bf16": ml_dtypes.bfloat16, "f32": np.float32, "f64": np.float64, "pred": np.bool_,
-    **{f"{k}{n}": np.dtype(f"{'i' if k == 's' else 'u'}{n // 8}") for k in "su" for n in (8, 16, 32, 64)},
-}  # fmt: skip
-#: largest difference of an output, relative to the largest value
-TOLERANCE = {"f16": 5e-3, "bf16": 3e-2, "f32": 2e-4, "f64": 1e-9}
+#: CTAs of a grid that is run as one
+LARGE = 1000
+#: sides whose runs in both modes are short
+QUICK = ("reduce1", "reduce3", "reduce6_repaired", "key_range", "layer_norm", "gemm3", "tile_mma_32x32")
 
 
-def sides(pattern: str, kinds: tuple[SideKind, ...]) -> list[tuple[Path, str]]:
-    """(spec, side) of the specs whose sides are of these kinds."""
-    found = []
-    for path in sorted(CONFIGS.glob(pattern)):
-        spec = read_spec(path)
-        found += [(path, side.side) for side in (spec.reference, spec.candidate) if side is not None and side.kind in kinds]
-    return found
+def sides(name: str, spec: Spec) -> Iterator[tuple[str, Spec, SideSpec]]:
+    """The sides of a spec that are GPU code, with names."""
+    for side in (spec.reference, spec.candidate):
+        if side is not None and side.kind is not SideKind.PYTHON:
+            yield f"{name}-{side.side}", spec, side
 
 
-def elements(path: Path) -> int:
-    """Of the largest tensor of a spec."""
-    spec = read_spec(path)
-    return max(arg.storage for arg in spec.candidate.launch.args if isinstance(arg, TensorArg))
+def distinct(rows: Iterator[tuple[str, Spec, SideSpec]]) -> list[tuple[str, Spec, SideSpec]]:
+    """The first of the sides that are the same code on the same launch."""
+    seen: dict[str, tuple[str, Spec, SideSpec]] = {}
+    for row in rows:
+        side = row[2]
+        seen.setdefault(repr((side.source, side.entry, sorted(side.defines.items()), side.launch)), row)
+    return list(seen.values())
 
 
-def values_of(arg: Arg, rng: np.random.Generator) -> "np.ndarray | int | float":
-    """A random value of an argument: normal floats, small integers, or what the spec fixes."""
-    if isinstance(arg, TensorArg):
-        dtype = DTYPES[arg.dtype]
-        if not isinstance(arg.contents, str):
-            return np.array(arg.contents).reshape(-1)[: arg.storage].astype(dtype)
-        if np.dtype(dtype).kind in "iub":
-            return rng.integers(0, 2 if arg.dtype == "pred" else 50, arg.storage).astype(dtype)
-        return rng.standard_normal(arg.storage).astype(dtype)
-    assert isinstance(arg, ScalarArg)
-    return float(np.float32(rng.uniform(0.5, 2))) if isinstance(arg.value, str) else arg.value
+EXAMPLES = distinct(row for path in sorted(CONFIGS.glob("examples/*.toml")) for row in sides(path.stem, read_spec(path)))
+SUITE = distinct(row for name in suite.SPECS for row in sides(name, suite.small(name)))
+#: every fortieth configuration of the sweeps of one product
+TRITON = distinct(
+    row
+    for pattern, step in (("bench/*.toml", 1), ("sweep/*.toml", 40))
+    for path in sorted(CONFIGS.glob(pattern))
+    for number, (spec, _) in enumerate(read_sweep(path)[::step])
+    for row in sides(f"{path.stem}{number}", spec)
+    if row[2].side == "candidate"  # a Triton reference is its tile program, which is no PTX
+)
 
 
-def terms_of(ready: ReadySide, values: dict[str, "np.ndarray | int | float"]) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """Index and value of each element written, by way of terms."""
-    arena = Arena()
-    run = ready.run(bind(ready.launch, arena))
-
-    def inputs(ids: np.ndarray) -> np.ndarray:
-        flat = -1 - ids.astype(np.int64)
-        found = np.zeros((len(ids), 1))
-        for entry in arena.inputs:
-            mine = (flat >= entry.base) & (flat < entry.base + entry.count)
-            found[mine, 0] = np.ravel(np.asarray(values[entry.name]))[flat[mine] - entry.base].astype(np.float64)
-        return found
-
-    return {name: (f.index, Reals(arena, f.ids, inputs).of(f.ids)[:, 0]) for name, f in run.footprints.items() if len(f.ids)}
+def kernel_of(spec: Spec, side: SideSpec) -> Kernel:
+    """A side, compiled where it is not PTX. All CTAs run; of a grid that was left large, the first alone."""
+    ready = ready_side(side, spec, CheckOptions(allow_code=True))
+    launch = replace(ready.launch, ctas=None)
+    if np.prod(launch.grid) > LARGE:
+        launch = replace(launch, grid=(1, 1, 1))
+    return Kernel(ready.text, ready.side.entry, launch)
 
 
-def check(path: Path, which: str) -> None:
-    spec: Spec = read_spec(path)
-    side: SideSpec | None = spec.candidate if which == "candidate" else spec.reference
-    assert side is not None
-    ready = ready_side(side, spec, CheckOptions(budget_seconds=3000))
-    rng = np.random.default_rng(zlib.crc32(path.name.encode()))
-    values = {arg.name: values_of(arg, rng) for arg in ready.launch.args}
-    before = {name: np.array(v) for name, v in values.items()}
-    arguments = [_fitting(arg, values[arg.name]) for arg in ready.launch.args]
-    launch = ready.launch
-    budget = Budget(seconds=3000)
-    emulate(ready.text, ready.kernel, launch.grid, launch.block, arguments, launch.dynamic_shared_bytes, order=False, budget=budget)
-    terms = terms_of(ready, before)  # type: ignore[arg-type]
-    assert terms, "nothing was written"
-    dtypes = {arg.name: arg.dtype for arg in ready.launch.args if isinstance(arg, TensorArg)}
-    for name, (index, wanted) in terms.items():
-        got = np.ravel(values[name])[index].astype(np.float64)
-        scale = max(1.0, float(np.abs(wanted[np.isfinite(wanted)]).max(initial=0)))
-        assert np.abs(np.where(wanted == got, 0, got - wanted)).max() <= TOLERANCE.get(dtypes[name], 0) * scale, (path.name, which, name)
+def cases(rows: list[tuple[str, Spec, SideSpec]], quick: tuple[str, ...]) -> list[object]:
+    """Parameters; what is not quick is for the night."""
+    marks = lambda name: () if name.rpartition("-")[0] in quick else pytest.mark.slow  # noqa: E731
+    return [pytest.param(*row, id=row[0], marks=marks(row[0])) for row in rows]
 
 
-def _fitting(arg: Arg, value: "np.ndarray | int | float") -> object:
-    """A float scalar as its type."""
-    return DTYPES[arg.dtype](value) if isinstance(arg, ScalarArg) and arg.dtype in ("f16", "bf16", "f32", "f64") else value
-
-
-EXAMPLES = sides("examples/*.toml", (SideKind.PTX,))
-#: the tensor-sized products of the published evaluation would take hours on bits; small products of the same code are among the rest
-SUITE = [(path, which) for path, which in sides("suite/cuda/*.toml", (SideKind.CUDA,)) if elements(path) <= 1 << 18]
-
-
-@pytest.mark.parametrize(("path", "which"), EXAMPLES, ids=[f"{p.stem}-{w}" for p, w in EXAMPLES])
-def test_examples(path: Path, which: str) -> None:
-    check(path, which)
-
-
-@pytest.mark.slow
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize(("path", "which"), SUITE, ids=[f"{p.stem}-{w}" for p, w in SUITE])
-def test_suite(path: Path, which: str) -> None:
-    check(path, which)
+@pytest.mark.parametrize(("name", "spec", "side"), cases(EXAMPLES, tuple(row[0].rpartition("-")[0] for row in EXAMPLES)))
+def test_examples(name: str, spec: Spec, side: SideSpec) -> None:
+    check(kernel_of(spec, side), zlib.crc32(name.encode()))
+
+
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize(("name", "spec", "side"), cases(SUITE, QUICK))
+def test_suite(name: str, spec: Spec, side: SideSpec) -> None:
+    check(kernel_of(spec, side), zlib.crc32(name.encode()))
+
+
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize(("name", "spec", "side"), cases(TRITON, ("add0", "softmax0", "small0")))
+def test_triton_specs(name: str, spec: Spec, side: SideSpec) -> None:
+    check(kernel_of(spec, side), zlib.crc32(name.encode()))
+
+
+def test_values_of_another_kernel_would_be_seen() -> None:
+    """The negative twin: the modes of two different reductions do not agree."""
+    _, spec, side = next(row for row in EXAMPLES if row[0] == "scale_add-candidate")
+    kernel = kernel_of(spec, side)
+    other = replace(kernel, ptx=kernel.ptx.replace("mul.rn.f32 %f12", "add.rn.f32 %f12"))
+    assert other.ptx != kernel.ptx
+    assert max(differences(kernel, 3).values()) <= 1 < max(differences(kernel, 3, on_bits=other).values())
+
+
+def test_every_kernel_of_configs_is_in_a_list() -> None:
+    """PTX files and CUDA entries by the specs' sides; the suite's own tests say that each entry is in a spec."""
+    files = {Path(side.source).name for _, _, side in (*EXAMPLES, *SUITE)}
+    assert {path.name for path in CONFIGS.rglob("*.ptx")} | {path.name for path in CONFIGS.rglob("*.cu")} <= files
+    listed = {(Path(side.source).name, side.entry) for _, _, side in SUITE}
+    for name in suite.SPECS:
+        assert all((Path(side.source).name, side.entry) in listed for _, _, side in sides(name, suite.full(name)))

@@ -1,4 +1,7 @@
-"""Differential: random C functions compiled by NVRTC and emulated, against the host's compiler run natively; equal bits."""
+"""Differential: random C functions compiled to PTX and emulated, against the host's compiler run natively; equal bits.
+
+By NVRTC and by nvcc, optimised and for a debugger (nvcc's -O3 and -O0). Where there is no nvcc, NVRTC stands in for it with its options.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +9,12 @@ import ctypes
 import os
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
+from nvcc import compile_by_nvcc
 from nvrtc import compile_cuda
 from random_c import Program, cuda_source, host_source
 
@@ -36,10 +41,19 @@ def inputs(seed: int) -> np.ndarray:
     return np.where(rng.random((THREADS, 4)) < 0.4, words & np.uint64(0x3FF), words)
 
 
-def check(seeds: range, folder: Path, *options: str) -> None:
+#: how a text becomes PTX: NVRTC or nvcc, optimised or with device debug information (registers in memory, nothing inlined)
+BUILDS: dict[str, Callable[[str], str]] = {
+    "nvrtc": lambda text: compile_cuda(text, 80),
+    "nvrtc-debug": lambda text: compile_cuda(text, 80, "--device-debug"),
+    "nvcc-O3": lambda text: compile_by_nvcc(text, 80, "-O3"),
+    "nvcc-O0": lambda text: compile_by_nvcc(text, 80, "-O0", "-G"),
+}
+
+
+def check(seeds: range, folder: Path, build: str) -> None:
     programs = {seed: Program(seed).text() for seed in seeds}
     host = native(programs, folder)
-    module = parse(compile_cuda(cuda_source(programs), 80, *options))
+    module = parse(BUILDS[build](cuda_source(programs)))
     for seed in seeds:
         words = inputs(seed)
         wanted, got = np.zeros(THREADS, np.uint64), np.zeros(THREADS, np.uint64)
@@ -51,14 +65,18 @@ def check(seeds: range, folder: Path, *options: str) -> None:
         assert not wrong.size, f"seed {seed}: threads {wrong[:5].tolist()} of {THREADS} differ"
 
 
-@pytest.mark.parametrize("options", [(), ("--device-debug",)], ids=["optimised", "debug"])
-def test_twenty_functions(options: tuple[str, ...], tmp_path: Path) -> None:
-    check(range(20) if not options else range(5), tmp_path, *options)
+#: by each compiler's optimiser twenty, by its unoptimised code a few: it runs many times as many instructions
+EVERY_DAY = {"nvrtc": range(20, 23), "nvrtc-debug": range(20, 22), "nvcc-O3": range(20), "nvcc-O0": range(5)}
+
+
+@pytest.mark.parametrize("build", list(BUILDS))
+def test_twenty_functions(build: str, tmp_path: Path) -> None:
+    check(EVERY_DAY[build], tmp_path, build)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("options", [(), ("--device-debug",)], ids=["optimised", "debug"])
+@pytest.mark.parametrize("build", list(BUILDS))
 @pytest.mark.parametrize("first", range(20, 320, 20))
-def test_three_hundred_functions(first: int, options: tuple[str, ...], tmp_path: Path) -> None:
-    check(range(first, first + 20), tmp_path, *options)
+def test_three_hundred_functions(first: int, build: str, tmp_path: Path) -> None:
+    check(range(first, first + 20), tmp_path, build)

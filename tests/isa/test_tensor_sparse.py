@@ -127,3 +127,16 @@ def test_metadata_that_names_an_element_twice() -> None:
     frag = {name: np.zeros((32, n), np.uint32) for name, n in (("a", 4), ("b", 4), ("c", 4), ("e", 1), ("d", 4))}
     with pytest.raises(NotStructuredError, match="twice"):
         run_bits(text_of(32, "f16", "f16", "f32", 1), frag)
+
+
+@pytest.mark.parametrize("variant", ["sp", "sp::ordered_metadata"])
+def test_metadata_whose_indices_fall(variant: str) -> None:
+    """Without the qualifier a pair may name its elements in any order; with it the result of such a pair is undefined."""
+    frag = {name: np.zeros((32, n), np.uint32) for name, n in (("a", 4), ("b", 4), ("c", 4), ("e", 1), ("d", 4))}
+    frag["e"][:] = 0x4444_4441  # elements 1 and 0 of the first chunk; 0 and 1 of the others
+    text = text_of(32, "f16", "f16", "f32", 0, variant)
+    if variant == "sp":
+        run_bits(text, frag)
+        return
+    with pytest.raises(NotStructuredError, match="increase"):
+        run_bits(text, frag)

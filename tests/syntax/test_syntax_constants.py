@@ -7,7 +7,7 @@ import struct
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from syntax_cases import HEADER, operand, parse_error, variable
+from syntax_cases import HEADER, instruction, operand, parse_error, variable
 
 from ptx_engine.syntax.ast import FloatLit, IntLit
 
@@ -49,6 +49,14 @@ def test_signedness_is_ptxas(text: str, ptxas: int) -> None:
 def test_decimal_floats_are_doubles(number: float) -> None:
     text = repr(number)
     assert operand(text if "." in text or "e" in text else text + ".0") == FloatLit(int.from_bytes(struct.pack(">d", number), "big"), 64)
+
+
+@pytest.mark.parametrize(("text", "number"), [(".5", 0.5), (".25e2", 25.0), ("1.", 1.0), ("1e3", 1000.0), (".0", 0.0)])
+def test_points_without_digits_beside_them(text: str, number: float) -> None:
+    for blank in (" ", " /* */ "):
+        read = instruction(f"op %r,{blank}{text};").operands[1]
+        assert read == FloatLit(int.from_bytes(struct.pack(">d", number), "big"), 64)
+    assert parse_error(f"{HEADER}.entry k() {{ .reg .f64 %d; mov.f64 %d, {text}x; }}").span is not None
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(0, 2**64 - 1))

@@ -77,6 +77,9 @@ def test_several_names_in_a_declaration() -> None:
         ".global .u32 a[2] = {1, 2, 3};", ".global .u32 a = {{1}};", ".global .u32 a[2][2] = {{1, 2, 3}, {4}};",
         ".global .u32 a[2][2] = {{1}, {3, 4}};", ".global .u32 a[1] = {1,};", ".global .u32 a[1] = {1;", ".global .u32 a[-1];",
         ".global .u32 a[2][];", ".global .align 3 .u32 a;", ".global .u33 a;", ".global .pred a;", ".global a;", ".global .u32;",
+        ".shared .u32 a = 1;", ".local .u32 a = 1;", ".extern .global .u32 a = 1;", ".global .f16 a = 1.0;", ".global .u32 a = 1.5;",
+        ".global .s8 a[2] = {1, 1.5};", ".global .f32 a = 1;", ".global .f64 a[2] = {1.5, 2};", ".global .u32 b; .global .f32 a = b;",
+        ".global .v8 .b32 a;", ".global .u32 a; .global .u32 a;", ".func a() { ret; } .global .u32 a;", ".func a() { ret; } .func a() { ret; }",
         ".global .u32 a", ".nowhere .u32 a;", ".extern .weak .visible .global .u32 a;", ".global .u32 a = b c;",
     ],
 )  # fmt: skip
@@ -100,11 +103,24 @@ def test_a_short_inner_row_is_refused_with_the_reason() -> None:
         (".param .align 8 .b8 x[24]", Param("b8", "x", 24, 8, shape=(24,))),
         (".param .f32 x", Param("f32", "x", 4, 4)),
         (".reg .pred x", Param("pred", "x", 0, 0, space="reg")),
-        (".param .b8 x[]", Param("b8", "x", 0, 1, shape=(0,))),
     ],
 )
 def test_parameter(text: str, expected: Param) -> None:
     assert function(f".func f({text});").params == (expected,)
+
+
+@pytest.mark.parametrize(
+    "text", [".func f(.param .b32 n, .param .align 8 .b8 rest[]);", ".func f(.param .b32 n, ...);", ".entry f(.param .b8 x[]) {}"]
+)
+def test_functions_of_any_number_of_arguments(text: str) -> None:
+    """The ISA has taken them out: a parameter that is an array has a size."""
+    assert parse_error(HEADER + text).span is not None
+    assert function(".func f(.param .b32 n, .param .align 8 .b8 rest[16]);").params[1].size == 16
+
+
+def test_a_declaration_may_come_before_its_definition_and_again() -> None:
+    found = parse(HEADER + ".func f(); .func f() { ret; } .func f(); .extern .shared .b8 s[]; .extern .shared .b8 s[];")
+    assert len(found.functions) == 3 and len(found.variables) == 2
 
 
 def test_functions() -> None:

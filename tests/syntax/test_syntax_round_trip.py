@@ -74,7 +74,7 @@ def instructions(draw: st.DrawFn) -> Instruction:
 types = st.sampled_from(sorted(BYTES))
 aligns = st.sampled_from([1, 2, 4, 8, 16, 128])
 linkages = st.sampled_from(["", "extern", "visible", "weak", "common"])
-vector_widths = st.sampled_from([1, 1, 1, 2, 4, 8])
+vector_widths = st.sampled_from([1, 1, 1, 2, 4])
 strings = st.text(st.characters(codec="ascii", exclude_characters='"\\\n', exclude_categories=["Cc"]), max_size=8)
 
 
@@ -84,21 +84,23 @@ def variables(draw: st.DrawFn) -> Variable:
     shape = tuple(draw(st.lists(st.integers(1, 3), max_size=3)))
     values: list[object] = []
     count = prod(shape) * vector
-    if draw(st.booleans()):
+    space, linkage = draw(st.sampled_from(["global", "shared", "const", "local", "param"])), draw(linkages)
+    if space in ("global", "const") and linkage != "extern" and draw(st.booleans()):
         width = 32 if type_ == "f32" else 64
-        numbers = st.builds(FloatLit, st.integers(0, 2**width - 1), st.just(width)) | st.integers(-(2**63), 2**64 - 1)
+        decimals = st.builds(FloatLit, st.integers(0, 2**width - 1), st.just(width))
+        integers = st.integers(-(2**63), 2**64 - 1)
+        numbers = decimals if type_[0] == "f" else integers if type_[0] in "us" else decimals | integers
         address = st.builds(Name, words) | st.builds(NameOffset, words, signed.filter(bool))
         special = st.builds(AddressOf, words, signed, st.just(True)) | st.builds(
             AddressOf, words, signed, st.booleans(), st.sampled_from([0xFF, 0xFF00])
         )
-        values = draw(st.lists(numbers | address | special, min_size=1, max_size=count))
+        values = draw(st.lists(numbers if type_[0] == "f" else numbers | address | special, min_size=1, max_size=count))
     elif shape and draw(st.booleans()):
         shape = (0, *shape[1:])
     size = BYTES[type_] * vector * prod(shape)
-    space = draw(st.sampled_from(["global", "shared", "const", "local", "param"]))
     attributes = tuple(draw(st.lists(st.sampled_from([".managed", ".unified(1,2)"]), max_size=1)))
     return Variable(
-        space, type_, draw(words), size, draw(aligns), draw(linkages), shape, tuple(values), vector=vector, attributes=attributes
+        space, type_, draw(words), size, draw(aligns), linkage, shape, tuple(values), vector=vector, attributes=attributes
     )  # fmt: skip
 
 
@@ -126,7 +128,7 @@ statements: st.SearchStrategy[Statement] = st.recursive(
 
 @st.composite
 def params(draw: st.DrawFn) -> Param:
-    type_, shape = draw(types), tuple(draw(st.lists(st.integers(0, 9), max_size=1)))
+    type_, shape = draw(types), tuple(draw(st.lists(st.integers(1, 9), max_size=1)))
     size = BYTES[type_] * prod(shape)
     if draw(st.booleans()):
         return Param(type_, draw(words), size, draw(aligns), shape=shape)
@@ -158,6 +160,12 @@ def functions(draw: st.DrawFn) -> Function:
     return Function(draw(words), entry, tuple(draw(st.lists(params(), max_size=3))), returns, body, draw(linkages), draw(headers))
 
 
+def definitions_differ(module: Module) -> bool:
+    """No two bodies or variables of a module have one name."""
+    own = [f.name for f in module.functions if f.body is not None] + [v.name for v in module.variables if v.linkage != "extern"]
+    return len(own) == len(set(own))
+
+
 aliases = st.builds(lambda alias, aliasee: Directive("alias", (alias, aliasee)), words, words)
 modules = st.builds(
     Module,
@@ -168,7 +176,7 @@ modules = st.builds(
     st.lists(variables(), max_size=3).map(tuple),
     st.lists(functions(), max_size=2).map(tuple),
     directives=st.tuples(st.lists(pragmas, max_size=1), st.lists(aliases, max_size=1)).map(lambda found: (*found[0], *found[1])),
-)
+).filter(definitions_differ)
 
 
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
