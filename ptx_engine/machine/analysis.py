@@ -14,6 +14,7 @@ from ptx_engine.machine.control_flow import EXIT, Graph, Loop
 from ptx_engine.machine.data_flow import ARITHMETIC
 from ptx_engine.machine.influence import SILENT, Influence, is_wait
 from ptx_engine.machine.recording import Uses
+from ptx_engine.machine.ticket_flow import TicketFlow
 from ptx_engine.syntax.ast import Instruction, Name
 
 if TYPE_CHECKING:
@@ -50,6 +51,11 @@ class Analysis:
     @cached_property
     def _influence(self) -> Influence:
         return Influence(self._instructions, self._uses, self.graph, self._ends, self._live)
+
+    @cached_property
+    def ticket_flow(self) -> TicketFlow:
+        """Where the results of atomics go."""
+        return TicketFlow(self._instructions, self._uses, self.graph, self._ends, self._register)
 
     @cached_property
     def _certainty(self) -> Certainty:

@@ -29,6 +29,7 @@ from ptx_engine.machine.environment import MachineEnvironment, local_layout, sha
 from ptx_engine.machine.execution import Budget, Execution
 from ptx_engine.machine.findings_log import FindingLog
 from ptx_engine.machine.fusion import Fusion
+from ptx_engine.machine.last_cta import for_every_last_cta
 from ptx_engine.machine.loops import turn
 from ptx_engine.machine.mbarriers import Mbarriers
 from ptx_engine.machine.memory import Memory
@@ -49,6 +50,7 @@ from ptx_engine.syntax.ast import FlatFunction, Module
 
 NO_EXTERNS: Mapping[str, str] = {}
 DEFAULT_BUDGET = Budget()
+NOBODY = np.zeros(0, np.int64)
 
 
 def execute(
@@ -72,9 +74,14 @@ def execute(
     found until then is in the error's ``findings``.
     """
     start = time.perf_counter()
-    function = choose_entry(module, entry)
-    machine = Machine(module, calls_inlined(function, module, externs, bound), bound, budget, order, source, schedule)
-    return machine.run(ctas if ctas is not None else bound.launch.ctas, start)
+    flat = calls_inlined(choose_entry(module, entry), module, externs, bound)
+
+    def machine(seconds: float) -> Machine:
+        return Machine(module, flat, bound, replace(budget, seconds=seconds), order, source, schedule)
+
+    first, numbers = machine(budget.seconds), linear_ctas(bound, ctas if ctas is not None else bound.launch.ctas)
+    done = first.run_numbers(numbers, start=start)
+    return for_every_last_cta(first, done, numbers, budget.seconds - (time.perf_counter() - start), machine)
 
 
 class Machine:
@@ -136,12 +143,15 @@ class Machine:
             size = min(size, max(1, self.budget.batch_shared_bytes // self.memory.shared_bytes))
         return [numbers[i : i + size] for i in range(0, len(numbers), size)]
 
-    def run(self, ctas: Sequence[tuple[int, int, int]] | None = None, start: float | None = None) -> Execution:
-        """Run the grid, or some of its CTAs; ``start`` is when decoding began (for the figures)."""
+    def run(self, ctas: Sequence[tuple[int, int, int]] | None = None) -> Execution:
+        """Run the grid, or some of its CTAs."""
+        return self.run_numbers(linear_ctas(self.bound, ctas))
+
+    def run_numbers(self, numbers: np.ndarray, late: np.ndarray = NOBODY, start: float | None = None) -> Execution:
+        """Run CTAs, those that are ``late`` when all others have ended; ``start`` is when decoding began (for the figures)."""
         decoded = time.perf_counter()
-        numbers = linear_ctas(self.bound, ctas)
         try:
-            for batch in self.batches(numbers):
+            for batch in (*self.batches(np.setdiff1d(numbers, late)), *self.batches(late)):
                 self.run_batch(batch)
         except PtxError as error:
             error.findings = tuple(self.findings())

@@ -81,6 +81,11 @@ class FindingLog:
             found += [(reason, pc) for pc in harmful[:1]]
         return found
 
+    def harmful(self) -> set[int]:
+        """All instructions on whose results what was computed depends."""
+        every = {pc for instructions in self._dependent.values() for pc in instructions}
+        return {pc for pc in every if not self.harmless(pc, self._may_be_global)}
+
     def _may_be_global(self, atomic: int) -> bool:
         return self.atomic_spaces.get(atomic) != {"shared"}
 

@@ -8,7 +8,7 @@ barrier deadlocks are the machine's to see.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -75,6 +75,8 @@ class OrderChecker:
         self.accesses = 0
         #: kept with the accesses that follow, and shown with findings about them
         self.turn: Turn = ()
+        #: told of every access
+        self.listener: Callable[[Space, Column], None] | None = None
         self._value_keys = value_keys
         self._report = Report(launch, buffers, warp_size, value_keys, reach)
         self._shared = SharedLog(shared_bytes, self._examine)
@@ -180,7 +182,8 @@ class OrderChecker:
         column = self._access(space, _ATOMIC_KIND[kind], instruction, threads, addresses, nbytes, beyond_cta=scope.beyond_cta)
         if column is None:
             return
-        self._beyond_barriers |= order is not MemoryOrder.RELAXED or self._fences
+        observes = kind in (AtomicKind.RMW, AtomicKind.LOAD) and observation is Observation.DECIDES
+        self._beyond_barriers |= order is not MemoryOrder.RELAXED or self._fences or observes
         self._events.append(
             Atomic(column.seq, self._batch, threads, column.addresses, space, kind, order, scope.beyond_cta, observation)
         )  # fmt: skip
@@ -221,6 +224,8 @@ class OrderChecker:
         if kind & WRITE:
             self._batch.stores[threads] = True
         column = Column(self._seq, kind, instruction, threads, addresses, nbytes, self._epoch, values, group, beyond_cta, turn=self.turn)
+        if self.listener is not None:
+            self.listener(space, column)
         if space is Space.SHARED:
             self._shared.add(column)
         else:
@@ -347,7 +352,7 @@ class OrderChecker:
 
     def _examine(self, space: Space, columns: Sequence[Column], stride: int, shift: int, granules: np.ndarray) -> None:
         """Report all unordered pairs of accesses at suspicious granules."""
-        rows = rows_of(gather(columns, stride, shift, granules), self._n, self._warp_size)
+        rows = rows_of(gather(columns, stride, shift, granules), self._n, self._warp_size, shared=space is Space.SHARED)
         oracle: Oracle | None = self._ordered_by_clocks if self._beyond_barriers else None
         equal = equal_writes(rows, self._value_keys)
         if len(equal.a):

@@ -16,9 +16,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ptx_engine.order.barrier_uses import BarrierUses
+from ptx_engine.order.observed import Observed
 from ptx_engine.order.pairs import Rows
 from ptx_engine.order.phases import Await, PhaseEnd, PhaseEvent, Phases, Renewal, Signal
-from ptx_engine.order.records import ASYNC, ATOMIC, OBJECT, AtomicKind, Batch, MemoryOrder, Observation, Space
+from ptx_engine.order.records import ASYNC, ATOMIC, OBJECT, WRITE, AtomicKind, Batch, MemoryOrder, Observation, Space
 
 #: CTA number -> times per thread: its accesses, its asynchronous agent's, its execution. Never changed once made.
 Clock = dict[int, np.ndarray]
@@ -144,6 +145,7 @@ class Clocks:
         self.uses = BarrierUses(threads_per_cta)
         self._locations: dict[tuple[int, int], _Location] = {}
         self._fenced: dict[int, _Fenced] = {}
+        self._seen = Observed()
         #: whether order was taken from values that atomics exchanged in the schedule that ran
         self.observed = False
 
@@ -186,7 +188,20 @@ class Clocks:
             out[some] = (row[tid] > rows.released[first]) | (copy & (row[self._n + tid] > rows.seq[first]))
             if bool((rows.kind[first] & OBJECT).any()):
                 out[some] |= self._executed(rows, first, b[some], row)
+        atomic = ~out & (rows.kind[a] & (ATOMIC | WRITE | OBJECT) == ATOMIC | WRITE)
+        for i in np.flatnonzero(atomic).tolist():
+            out[i] = self._observed_before(rows, int(a[i]), clocks[int(number[i])], int(b[i]))
         return out
+
+    def _observed_before(self, rows: Rows, a: int, clock: Clock, b: int) -> bool:
+        """Whether an atomic write has been observed by a read that comes before access b, whose thread has this clock."""
+        at = rows.cells.columns[int(rows.cells.column[a])]
+        place = (int(rows.cta[a]) if rows.shared else -1, int(at.addresses[rows.cells.position[a]]))
+        for seq, reader in self._seen.readers(place, int(rows.seq[a]), int(rows.cells.thread[a])):
+            row = clock.get(reader // self._n)
+            if (reader == rows.cells.thread[b] and seq < rows.seq[b]) or (row is not None and row[reader % self._n] > seq):
+                return True
+        return False
 
     def _clocks_of(self, threads: np.ndarray, seqs: np.ndarray) -> tuple[np.ndarray, list[Clock]]:
         """The clock that each thread had at a time: a number for each, into a list without repetition."""
@@ -328,7 +343,10 @@ class Clocks:
         for thread, address in zip(event.batch.grid_threads(event.threads).tolist(), event.addresses.tolist()):
             cta = thread // self._n
             place = self._locations.setdefault((cta if shared else -1, address), _Location())
-            if event.kind in (AtomicKind.RMW, AtomicKind.LOAD) and event.observation is Observation.DECIDES:
+            if event.kind is AtomicKind.STORE:
+                self._seen.begin((cta if shared else -1, address), event.seq)
+            elif event.kind is not AtomicKind.REDUCE and event.observation is Observation.DECIDES:
+                self._seen.read((cta if shared else -1, address), event.seq, thread)
                 self._observe(event, thread, cta, place)
             if event.kind is not AtomicKind.LOAD:
                 self._publish(event, thread, cta, place)
@@ -370,4 +388,6 @@ class Clocks:
         for i in hits.tolist():
             cta = int(threads[i]) // self._n if shared else -1
             for byte in range(event.nbytes):
-                self._locations.pop((cta, int(event.addresses[i]) + byte), None)
+                place = (cta, int(event.addresses[i]) + byte)
+                self._locations.pop(place, None)
+                self._seen.begin(place, event.seq)

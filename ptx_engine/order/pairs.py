@@ -39,9 +39,11 @@ class Rows:
     base: np.ndarray
     warp_base: np.ndarray
     cap: np.ndarray
+    #: whether the memory is shared memory
+    shared: bool = False
 
 
-def rows_of(cells: Cells, threads_per_cta: int, warp_size: int) -> Rows:
+def rows_of(cells: Cells, threads_per_cta: int, warp_size: int, *, shared: bool = False) -> Rows:
     """The attributes of all rows."""
     every = np.arange(len(cells.thread))
     cta, tid = np.divmod(cells.thread, threads_per_cta)
@@ -52,7 +54,7 @@ def rows_of(cells: Cells, threads_per_cta: int, warp_size: int) -> Rows:
         base[where] = column.epoch.base[column.batch.slot(threads)]
         warp_base[where] = column.epoch.warp_base[column.batch.warp(threads)]
         cap[where] = NEVER if column.batch.exit_cap is None else column.batch.exit_cap[threads]
-    return Rows(cells, cells.of("kind", every), cells.of("seq", every), cta, tid // warp_size, released, base, warp_base, cap)
+    return Rows(cells, cells.of("kind", every), cells.of("seq", every), cta, tid // warp_size, released, base, warp_base, cap, shared)
 
 
 #: (rows, earlier, later) -> which pairs are ordered by more than full barriers

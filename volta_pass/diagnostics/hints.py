@@ -29,8 +29,16 @@ _EXPLANATIONS = {
 }
 
 
+_BETWEEN_CTAS = (
+    "no barrier of a CTA orders these: let one CTA own the element, make both accesses atomic, or hand over by a release (fence, then an "
+    "atomic) that the other CTA acquires (an atomic, then a fence)"
+)
+
+
 def finding_hint(finding: Finding) -> str:
     """What to do about a finding; empty where there is no general advice."""
+    if finding.kind == "data race" and len({site.cta for site in finding.sites[:2]}) > 1:
+        return _BETWEEN_CTAS
     return _FINDINGS.get(finding.kind, "")
 
 
