@@ -12,6 +12,7 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
+from ptx_engine.decide.lone_chains import BATCHED, LEAST_RUN, batches
 from ptx_engine.terms.arena import CONST_CAP, NEG_INF, POS_INF, Arena
 from ptx_engine.terms.constants import Const
 from ptx_engine.terms.ops import TABLE, Op
@@ -23,8 +24,6 @@ _MASK = (1 << 64) - 1
 #: what stands for 1/2 in values of constants, and for the symbolic constants
 _HALF, _LOG2E, _SQRT2, _PI = 0xA24BAED4963EE407, 0x9FB21C651E98DF25, 0xD6E8FEB86659FD93, 0xCA5A826395121157
 _RING = (Op.ADD, Op.SUB, Op.MUL, Op.FMA)
-#: shorter runs of single emissions are taken one by one
-_LEAST_RUN = 8
 _EXTREMES = frozenset({Op.MAX, Op.MIN, Op.NMAX, Op.NMIN})
 
 
@@ -79,17 +78,17 @@ class ShapeHash:
             self._table[len(self.op) :] = mix(np.arange(len(self.op) - len(self._table), 0).view(U64) * _GOLDEN)
             for first, stop, lone in self._spans():
                 if lone:
-                    self._ring(slice(first, stop))
+                    self._lone(slice(first, stop))
                 else:
-                    self._emission(Op(int(self.op[first])), first, stop)
+                    self._emission(Op(int(self.op[first])), slice(first, stop))
 
     def _spans(self) -> Iterator[tuple[int, int, bool]]:
-        """The emissions, in order; many single sums and products in a row (what one thread emits) as one span."""
+        """The emissions, in order; many single ones in a row (what one thread emits) as one span."""
         bounds = np.array([*self.arena.emissions, len(self.op)], np.int64)
-        lone = (np.diff(bounds) == 1) & np.isin(self.op[bounds[:-1]], _RING)
+        lone = (np.diff(bounds) == 1) & BATCHED[self.op[bounds[:-1]]]
         edges = np.flatnonzero(np.diff(lone, prepend=False, append=False)).reshape(-1, 2)
         done = 0
-        for begin, end in edges[edges[:, 1] - edges[:, 0] >= _LEAST_RUN].tolist():
+        for begin, end in edges[edges[:, 1] - edges[:, 0] >= LEAST_RUN].tolist():
             for i in range(done, begin):
                 yield int(bounds[i]), int(bounds[i + 1]), False
             yield int(bounds[begin]), int(bounds[end]), True
@@ -97,8 +96,33 @@ class ShapeHash:
         for i in range(done, len(lone)):
             yield int(bounds[i]), int(bounds[i + 1]), False
 
+    def _lone(self, span: slice) -> None:
+        """Nodes that were emitted one by one: chains of sums that do not wait for each other are taken together."""
+        ops = self.op[span]
+        links = np.where(ops == Op.FMA, self.c[span], self.a[span])
+        found = batches(ops, (self.a[span], self.b[span], self.c[span]), links, span.start)
+        if found is None:
+            self._one_by_one(span)
+            return
+        for chosen, linked in found:
+            ids = chosen + span.start
+            for op in np.flatnonzero(np.bincount(ops[chosen])).tolist():
+                if op not in _RING:
+                    self._emission(Op(op), ids[ops[chosen] == op])
+            self.values[ids] = self._sums(ids, ops[chosen], linked)
+
+    def _one_by_one(self, span: slice) -> None:
+        """Nodes each of which may depend on the one before it: sums and products on plain integers."""
+        ring = np.isin(self.op[span], _RING)
+        edges = np.flatnonzero(np.diff(ring, prepend=~ring[:1], append=~ring[-1:])) + span.start
+        for first, stop in zip(edges.tolist(), edges[1:].tolist()):
+            if ring[first - span.start]:
+                self._ring(slice(first, stop))
+            else:
+                for i in range(first, stop):
+                    self._emission(Op(int(self.op[i])), slice(i, i + 1))
+
     def _ring(self, span: slice) -> None:
-        """Sums and products that may depend on each other, one at a time on plain integers."""
         first, found = span.start, [0] * (span.stop - span.start)
         a, b, c = (column[span] for column in (self.a, self.b, self.c))
         outside = [self.of(np.where(column < first, column, 0)).tolist() for column in (a, b, c)]
@@ -116,6 +140,18 @@ class ShapeHash:
                 found[i] = (x + y if op == Op.ADD else x - y) & _MASK
         self.values[span] = np.array(found, U64)
 
+    def _sums(self, ids: np.ndarray, op: np.ndarray, linked: np.ndarray) -> Words:
+        """Values of chains, one behind the other: a linked node adds to the one before it."""
+        x, y, z = (self.of(column[ids]) for column in (self.a, self.b, self.c))
+        product, fma = (op == Op.FMA) | (op == Op.MUL), op == Op.FMA
+        own = np.where(product, x * y, np.where(op == Op.SUB, U64(0) - y, y))
+        own += np.where(linked | (op == Op.MUL), U64(0), np.where(fma, z, x))
+        own = np.where(np.isin(op, _RING), own, self.values[ids])
+        total, starts = np.cumsum(own, dtype=U64), np.flatnonzero(~linked)
+        before = total[starts] - own[starts]
+        sums: Words = total - np.repeat(before, np.diff(starts, append=len(ids)))
+        return sums
+
     def of(self, ids: np.ndarray) -> Words:
         """Values of ids of any shape."""
         if self._wrapped:
@@ -128,28 +164,27 @@ class ShapeHash:
         tops = self.top[np.maximum(ids, 0)]
         return np.where((ids >= 0) & (tops != 0), tops, mix(self.of(ids)) | U64(1))
 
-    def _emission(self, op: Op, first: int, stop: int) -> None:
-        span = slice(first, stop)
+    def _emission(self, op: Op, span: "slice | np.ndarray") -> None:
         if op in _EXTREMES:
             self._extreme(op, span)
         elif op is Op.DOT:
-            record = self.arena.dots[int(self.a[first])]
+            record = self.arena.dots[int(self.a[span][0])]
             product = np.matmul(self.of(record.rows), self.of(record.cols).transpose(0, 2, 1))
             self.values[span] = (product + self.of(record.acc)).ravel()
         elif op is Op.NSUM:
-            self.values[span] = self.of(self.arena.naries[int(self.a[first])].operands).sum(axis=1, dtype=U64)
+            self.values[span] = self.of(self.arena.naries[int(self.a[span][0])].operands).sum(axis=1, dtype=U64)
         elif op is Op.CONST:
             self.values[span] = [_constant(self.arena.consts[int(i)]) for i in self.a[span]]
         else:
             self.values[span] = self._plain(op, span)
 
-    def _extreme(self, op: Op, span: slice) -> None:
+    def _extreme(self, op: Op, span: "slice | np.ndarray") -> None:
         largest = op in (Op.MAX, Op.NMAX)
         neutral = NEG_INF if largest else POS_INF
         if op in (Op.MAX, Op.MIN):
             operands = np.stack([self.a[span], self.b[span]], axis=1)
         else:
-            operands = self.arena.naries[int(self.a[span.start])].operands
+            operands = self.arena.naries[int(self.a[span][0])].operands
         real = operands != neutral
         tops = np.where(real, self._tops(operands), U64(0)).sum(axis=1, dtype=U64)
         values = mix(tops + U64(7 if largest else 11))
@@ -161,7 +196,7 @@ class ShapeHash:
         self.top[span] = tops
         self.values[span] = values
 
-    def _plain(self, op: Op, span: slice) -> Words:
+    def _plain(self, op: Op, span: "slice | np.ndarray") -> Words:
         if op is Op.NEG:
             return U64(0) - self.of(self.a[span])
         row = TABLE[op]
@@ -179,7 +214,7 @@ class ShapeHash:
             return x[0] * (mix(x[1] + U64(23)) | U64(1))
         if row.commutative:
             x = [x[0] + x[1], x[0] * x[1]]
-        total = np.full(span.stop - span.start, hash_int(int(op) + 101), U64)
+        total = np.full(len(columns[0]), hash_int(int(op) + 101), U64)
         for i, column in enumerate(x):
             total = mix(total + mix(column) * U64(2 * i + 3))
         for i, name in enumerate("abc"):

@@ -1,4 +1,4 @@
-"""Hashes of runs of single sums and products, computed on plain integers, are those of the columns' evaluators."""
+"""Hashes of runs of single emissions, in batches of chains or one by one, are those of the columns' evaluators."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ptx_engine.decide import shape_hash
+from ptx_engine.decide import lone_chains, shape_hash
 from ptx_engine.decide.shape_hash import ShapeHash
 from ptx_engine.terms import Arena, Op
 
 PLACE = st.integers(0, 40)
-STEPS = st.lists(st.tuples(st.sampled_from([Op.ADD, Op.SUB, Op.MUL, Op.FMA, Op.FMA, Op.EXP2, Op.DIV]), PLACE, PLACE, PLACE), max_size=60)
+STEPS = st.lists(st.tuples(st.sampled_from([Op.ADD, Op.SUB, Op.MUL, Op.FMA, Op.FMA, Op.EXP2, Op.DIV, Op.MAX, Op.NEG]), PLACE, PLACE, PLACE), max_size=60)
 
 
 def arena_of(steps: list[tuple[Op, int, int, int]]) -> Arena:
@@ -20,7 +20,7 @@ def arena_of(steps: list[tuple[Op, int, int, int]]) -> Arena:
     x = arena.add_input("x", 5, "f32")
     made = [-1 - x.base - i for i in range(5)] + [arena.rational(3)]
     for number, (op, *places) in enumerate(steps):
-        used = 1 if op is Op.EXP2 else 3 if op is Op.FMA else 2
+        used = 1 if op in (Op.EXP2, Op.NEG) else 3 if op is Op.FMA else 2
         a, b, c = [made[-1 - place % len(made)] if i < used else 0 for i, place in enumerate(places)]
         made.append(arena.emit_scalar(op, a, b, c))
         if number == 20:
@@ -33,10 +33,13 @@ def arena_of(steps: list[tuple[Op, int, int, int]]) -> Arena:
 @given(STEPS)
 def test_runs_of_single_emissions(monkeypatch: pytest.MonkeyPatch, steps: list[tuple[Op, int, int, int]]) -> None:
     arena = arena_of(steps)
-    runs = ShapeHash(arena).values.tolist()
     with monkeypatch.context() as patch:
-        patch.setattr(shape_hash, "_LEAST_RUN", 1 << 30)
-        assert runs == ShapeHash(arena).values.tolist()
+        patch.setattr(shape_hash, "LEAST_RUN", 1 << 30)
+        expected = ShapeHash(arena).values.tolist()
+    for fewest in (0, 1 << 30):  # always in batches, never
+        with monkeypatch.context() as patch:
+            patch.setattr(lone_chains, "_FEW", fewest)
+            assert ShapeHash(arena).values.tolist() == expected
 
 
 def test_another_order_of_a_sum_is_alike_and_another_sum_is_not() -> None:
