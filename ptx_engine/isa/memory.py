@@ -43,8 +43,8 @@ def space_of(d: Decode) -> str:
 def ld(d: Decode) -> Step:
     step = _load(d, d.env.memory.load)
     targets, width = d.elements(0), TYPE_BITS[d.mods["type"]]
-    if len(targets) == 1 and register_bits(d, targets[0]) == width:
-        d.simple = Load(d.dst_of(targets[0]), d.place(1), space_of(d), width)
+    if all(register_bits(d, target) == width for target in targets):
+        d.simple = Load(tuple(d.dst_of(target) for target in targets), d.place(1), space_of(d), width)
     return step
 
 

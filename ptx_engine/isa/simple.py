@@ -75,9 +75,9 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """A plain load of one register of ``bits``, which is as wide as the datum."""
+    """A plain load of registers of ``bits`` each, which are as wide as the datum; several are one vector."""
 
-    dst: int
+    dsts: tuple[int, ...]
     place: Place
     space: str
     bits: int
@@ -94,6 +94,13 @@ class Store:
 
 
 Simple = Union[Integers, Floats, Copy, Choice, Extension, Load, Store]
+
+
+def targets_of(simple: Simple) -> tuple[int, ...]:
+    """The slots that a simple instruction writes."""
+    if isinstance(simple, Load):
+        return simple.dsts
+    return () if isinstance(simple, Store) else (simple.dst,)
 
 
 def sources_of(simple: Simple) -> tuple[int, ...]:

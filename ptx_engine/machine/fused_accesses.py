@@ -5,12 +5,26 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ptx_engine.isa.simple import Load, Place, Store
+from ptx_engine.isa.values import Fmt
 from ptx_engine.machine.fused_integers import Operand
 from ptx_engine.machine.fused_kinds import COLUMNS, INT, Kind, Shape
-from ptx_engine.machine.fused_memory import fits_a_cell, input_at, input_loader, shared_loader, shared_storer
+from ptx_engine.machine.fused_memory import (
+    Access,
+    RowLoader,
+    fits_a_cell,
+    input_at,
+    input_loader,
+    input_rows,
+    shared_loader,
+    shared_rows,
+    shared_storer,
+)
 from ptx_engine.machine.fused_registers import Registers
 from ptx_engine.machine.program import Block, Program
 from ptx_engine.machine.tensors import TensorMemory
+
+#: elements for each thread that are loaded at once
+MOST_TOGETHER = 64
 
 
 @dataclass(frozen=True)
@@ -29,15 +43,24 @@ class AccessCode:
     def __init__(self, block: Block, program: Program, registers: Registers) -> None:
         self.block, self.program, self.registers, self.target = block, program, registers, registers.target
         self._checked: dict[int, _Checked] = {}
+        #: steps whose registers an earlier step has loaded already, and the locals that hold them
+        self._fetched: dict[int, list[str]] = {}
         self._count = 0
 
     def load(self, k: int, form: Load) -> bool:
         """Write the code of a load; False where the closure is needed."""
         kind, memory, registers = registers_kind(self.registers, k), self.target.memory, self.registers
+        if k in self._fetched:
+            self._define(form, kind, self._fetched[k])
+            return True
         if kind is None or kind.fmt is None or form.space not in ("global", "shared"):
             return False
         address = self._address(form.place, 64 if form.space == "global" else 32)
         if address is None:
+            return False
+        if kind.shape is Shape.TERMS and address.kind.column and self._together(k, form, kind):
+            return True
+        if len(form.dsts) > 1:
             return False
         if form.space == "shared":
             if not fits_a_cell(memory, kind.fmt, form.bits):
@@ -54,8 +77,71 @@ class AccessCode:
         registers.settle()
         registers.lines.append(f"v = {registers.name(load)}(g, {address.text})")
         registers.leave_if("v is None", k)
-        registers.define(form.dst, Kind(Shape.TERMS if address.kind.column else Shape.TERM, fmt=kind.fmt), "v")
+        registers.define(form.dsts[0], Kind(Shape.TERMS if address.kind.column else Shape.TERM, fmt=kind.fmt), "v")
         return True
+
+    def _define(self, form: Load, kind: Kind | None, names: list[str]) -> None:
+        assert kind is not None
+        for slot, name in zip(form.dsts, names):
+            self.registers.define(slot, Kind(Shape.TERMS, fmt=kind.fmt), name)
+
+    def _together(self, k: int, form: Load, kind: Kind) -> bool:
+        """Load what this step and later ones read around one base register; False where that is one element, or does not fit.
+
+        Nothing that a later load reads may be written in between: batches of shared memory end at stores and closures, those of
+        inputs need not.
+        """
+        base, fmt = form.place.base, kind.fmt
+        assert base is not None and fmt is not None
+        tensor = self._tensor(k, form) if form.space == "global" else None
+        if tensor is None and form.space == "global":
+            return False
+        steps = self._later(k, form, kind, tensor)
+        accesses = [Access(self.block.start + j, f.place.offset, len(f.dsts)) for j, f in steps]
+        if sum(a.count for a in accesses) < 2:
+            return False
+        load = self._rows(fmt, form.bits, tensor, accesses)
+        if load is None:
+            return False
+        registers, base_text = self.registers, self.registers.operand(base)
+        assert base_text is not None
+        registers.settle()
+        registers.lines.append(f"v = {registers.name(load)}(g, {base_text.text})")
+        registers.leave_if("v is None", k)
+        for j, f in steps:
+            self._fetched[j] = [f"l{j}_{i}" for i in range(len(f.dsts))]
+        registers.lines.append(", ".join(name for j, _ in steps for name in self._fetched[j]) + " = v")
+        self._define(form, kind, self._fetched[k])
+        return True
+
+    def _rows(self, fmt: Fmt, bits: int, tensor: TensorMemory | None, accesses: list[Access]) -> RowLoader | None:
+        """What loads a batch from an input, or else from shared memory; None where it cannot all lie there."""
+        memory = self.target.memory
+        low, end = min(a.offset for a in accesses), max(a.offset + bits // 8 * a.count for a in accesses)
+        if tensor is not None:
+            return input_rows(tensor, accesses) if end - low <= tensor.stop - tensor.first else None
+        fits = fits_a_cell(memory, fmt, bits) and end - low <= memory.shared_bytes
+        return shared_rows(memory, fmt, accesses) if fits else None
+
+    def _later(self, k: int, form: Load, kind: Kind, tensor: TensorMemory | None) -> list[tuple[int, Load]]:
+        """This load, and those of the same kind through the same register until that changes or what they read may."""
+        found, elements = [(k, form)], len(form.dsts)
+        for j in range(k + 1, len(self.block.forms)):
+            if form.place.base in self.program.uses[self.block.start + j - 1].writes:
+                break
+            other = self.block.forms[j]
+            if form.space == "shared" and (other is None or isinstance(other, Store)):
+                break
+            if not isinstance(other, Load) or (other.place.base, other.space, other.bits) != (form.place.base, form.space, form.bits):
+                continue
+            apart = (other.place.offset - form.place.offset) % (form.bits // 8 * len(other.dsts))
+            if apart or registers_kind(self.registers, j) != kind or (form.space == "global" and self._tensor(j, other) is not tensor):
+                continue
+            elements += len(other.dsts)
+            if elements > MOST_TOGETHER:
+                break
+            found.append((j, other))
+        return found
 
     def store(self, k: int, form: Store) -> bool:
         """Write the code of a store; False where the closure is needed."""
@@ -108,9 +194,9 @@ class AccessCode:
             held = found
         term = Kind(Shape.TERM, fmt=tensor.fmt)
         if base is None:
-            self.registers.define(form.dst, term, str(-1 - entry.base - (offset - tensor.first) // size))
+            self.registers.define(form.dsts[0], term, str(-1 - entry.base - (offset - tensor.first) // size))
             return
-        self.registers.define(form.dst, term, f"{-1 - entry.base - offset // size} - {held.local}")
+        self.registers.define(form.dsts[0], term, f"{-1 - entry.base - offset // size} - {held.local}")
 
     def _offsets(self, k: int, base: int, tensor: TensorMemory) -> frozenset[int]:
         """Offsets of the loads from step ``k`` on that read the tensor through the register before it changes."""

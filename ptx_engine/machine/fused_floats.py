@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ptx_engine.isa.simple import Floats
 from ptx_engine.machine.fused_integers import Operand
-from ptx_engine.machine.fused_kinds import INT, Kind, Shape
+from ptx_engine.machine.fused_kinds import INT
 from ptx_engine.machine.fused_registers import Registers
 from ptx_engine.terms import ONE, ZERO, Arena, Op
 
@@ -38,10 +38,7 @@ def emit_float(form: Floats, registers: Registers, arena: Arena, origin: object)
     if not terms or len(ids) != len(known):
         return False
     if any(o.kind.column for o in terms):
-        registers.others_emit()
-        registers.lines.append(f"A.origin = {registers.name(origin)}")
-        rest = ", ".join(f"x{ident}" if isinstance(ident, int) else ident for ident in ids)
-        registers.define(form.dst, Kind(Shape.TERMS, fmt=form.fmt), f"A.emit_column({int(op)}, n, {rest})")
+        registers.emit_column(form.dst, form.fmt, int(op), ids, origin)
     else:
         registers.emit(form.dst, form.fmt, (int(op), ids), origin)
     return True

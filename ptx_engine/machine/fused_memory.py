@@ -7,7 +7,8 @@ Where an access is not like that it does nothing and says so (None, False), and 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from time import perf_counter
 
 import numpy as np
@@ -21,6 +22,8 @@ from ptx_engine.terms import CONST_CAP, Ids
 from ptx_engine.terms.storage import has_const
 
 Loader = Callable[[Group, "int | np.ndarray"], "Ids | None"]
+#: rows of ids, one for each register that several loads fill
+RowLoader = Callable[[Group, np.ndarray], "np.ndarray | None"]
 Storer = Callable[[Group, "int | np.ndarray", Ids], bool]
 
 
@@ -80,6 +83,63 @@ def shared_loader(memory: Memory, fmt: Fmt, instruction: int) -> Loader:
         order.read(Space.SHARED, instruction, g.threads, address, size)
         memory.order_seconds += perf_counter() - start
         return ids
+
+    return load
+
+
+@dataclass(frozen=True)
+class Access:
+    """One load of a batch: its instruction, its offset from the batch's base register, and how many elements it takes."""
+
+    instruction: int
+    offset: int
+    count: int
+
+
+def shared_rows(memory: Memory, fmt: Fmt, accesses: Sequence[Access]) -> RowLoader:
+    """Cells of shared memory around one base register, for each thread: several loads at once."""
+    tag, size, order = memory.formats.tag(fmt), fmt.bits // 8, memory.order
+    low, aligned = min(a.offset for a in accesses), size * max(a.count for a in accesses) - 1
+    last = memory.shared_bytes - max(a.offset - low + size * a.count for a in accesses)
+    to_first, apart = np.uint32(low & (1 << 32) - 1), accesses[0].offset - low
+    places = np.array([(a.offset - low) // size + i for a in accesses for i in range(a.count)])[:, None]
+
+    def load(g: Group, base: np.ndarray) -> np.ndarray | None:
+        first = base + to_first  # where that is below zero it is beyond all
+        if int(np.maximum.reduce(first)) > last or int(np.bitwise_or.reduce(first + apart if apart else first)) & aligned:
+            return None
+        cells = memory.shared
+        index = cells.index(g.slots, first) + places
+        if not (cells.tags[index] == tag).all():
+            return None
+        ids: np.ndarray = cells.ids[index]
+        if cells.constants and has_const(ids):
+            return None
+        start = perf_counter()
+        for access in accesses:
+            order.read(Space.SHARED, access.instruction, g.threads, first + (access.offset - low), size * access.count)
+        memory.order_seconds += perf_counter() - start
+        return ids
+
+    return load
+
+
+def input_rows(tensor: TensorMemory, accesses: Sequence[Access]) -> RowLoader:
+    """Elements of an input that nothing may write around one base register: several loads at once."""
+    entry = tensor.buffer.input
+    assert entry is not None
+    size = tensor.element_bytes
+    lowest, end = min(a.offset for a in accesses), max(a.offset + size * a.count for a in accesses)
+    origin, span = np.uint64(tensor.first - lowest & (1 << 64) - 1), tensor.stop - tensor.first - (end - lowest)
+    shift, aligned = np.uint64(size.bit_length() - 1), np.uint64(size * max(a.count for a in accesses) - 1)
+    to_first = np.uint64(accesses[0].offset & (1 << 64) - 1)
+    heads = np.array([-1 - entry.base - (a.offset - lowest) // size - i for a in accesses for i in range(a.count)], np.int64)[:, None]
+
+    def load(g: Group, base: np.ndarray) -> np.ndarray | None:
+        offset = base - origin
+        if int(np.maximum.reduce(offset)) > span or np.bitwise_or.reduce(base + to_first) & aligned:
+            return None
+        return np.asarray((heads - (offset >> shift).view(np.int64)).astype(np.int32))
 
     return load
 

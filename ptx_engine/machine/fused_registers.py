@@ -1,6 +1,7 @@
 """The registers of fused code: which are locals and of what kind, which of them the register file does not hold yet, and ways out.
 
-Nodes of the arena that were emitted one by one wait here too, until a line could leave the code or others could emit.
+Nodes of the arena that were emitted one by one wait here too, until a line could leave the code or others could emit; so do columns of one
+operator that do not use each other, which are emitted together.
 """
 
 from __future__ import annotations
@@ -13,6 +14,9 @@ from ptx_engine.machine.fused_integers import Operand
 from ptx_engine.machine.fused_kinds import FLAG, INT, Kind, Shape, is_column, is_term, is_terms
 from ptx_engine.machine.recorded import Recorded, Target
 from ptx_engine.terms.storage import MAX_PENDING
+
+#: columns that are emitted together
+MOST_COLUMNS = 64
 
 #: the next id of the arena
 _NEXT = "new = A.stored + len(pending) // 4"
@@ -48,6 +52,10 @@ class Registers:
         #: registers whose locals the waiting nodes name, and those that hold the id of a waiting node, with its place
         self._named: set[int] = set()
         self._places: dict[int, int] = {}
+        #: columns that wait: operator, registers and operands of each; the registers that they name and fill
+        self._columns: list[tuple[int, int, str, object]] = []
+        self._filled: set[int] = set()
+        self._used: set[int] = set()
         #: whether the local ``new`` is the next id at the end of the lines so far, ever was, and was only changed here
         self._counted, self.counts, self._alone = False, False, True
 
@@ -63,6 +71,8 @@ class Registers:
 
     def operand(self, slot: int) -> Operand | None:
         """A register as an operand; one that is read first becomes a local, guarded at the top. None if it is none of the kinds."""
+        if slot in self._filled:
+            self._settle_columns()
         fixed = self.target.template[slot] if slot not in self._literals else self._literals[slot]
         if fixed is not None:
             if isinstance(fixed, bool):
@@ -93,7 +103,7 @@ class Registers:
 
     def define(self, slot: int, kind: Kind, text: str, literal: int | None = None) -> None:
         """The local of a register gets the value of an expression."""
-        if slot in self._named:  # waiting nodes mean the value before
+        if slot in self._named or slot in self._used or slot in self._filled:  # waiting nodes mean the value before
             self.settle()
         self._places.pop(slot, None)
         self.lines.append(f"x{slot} = {text}")
@@ -145,8 +155,43 @@ class Registers:
 
     # --- emissions -----------------------------------------------------------------------------
 
+    def emit_column(self, slot: int, fmt: Fmt, op: int, operands: Sequence[int | str], origin: object) -> None:
+        """A register gets a column of nodes of an operator; operands are registers (ints) or literals."""
+        if self._rows:
+            self.settle()
+        if self._columns and (self._columns[0][0] != op or len(self._columns) >= MOST_COLUMNS):
+            self._settle_columns()
+        self._counted = self._alone = False
+        texts = [x if isinstance(x, str) else f"x{x}" for x in operands]
+        self._columns.append((op, slot, ", ".join((*texts, "0", "0")[:3]), origin))
+        self._used.update(x for x in operands if isinstance(x, int))
+        self._filled.add(slot)
+        self._places.pop(slot, None)
+        self._forget(slot)
+        self._foreign.discard(slot)
+        self.kinds[slot] = Kind(Shape.TERMS, fmt=fmt)
+        self.dirty.add(slot)
+
+    def _settle_columns(self) -> None:
+        """Emit the columns that wait. All operands are read before any register is written, as they were in the program: none of these
+        columns reads one of the others."""
+        if not self._columns:
+            return
+        op, slots = self._columns[0][0], [slot for _, slot, _, _ in self._columns]
+        if len(slots) == 1:
+            _, slot, operands, origin = self._columns[0]
+            self.lines += [f"A.origin = {self.name(origin)}", f"x{slot} = A.emit_column({op}, n, {operands})"]
+        else:
+            origins = tuple(origin for _, _, _, origin in self._columns)
+            rows = "".join(f"({operands}), " for _, _, operands, _ in self._columns)
+            self.lines.append(f"{', '.join(f'x{slot}' for slot in slots)} = A.emit_columns({op}, n, ({rows}), {self.name(origins)})")
+        self._columns.clear()
+        self._filled.clear()
+        self._used.clear()
+
     def emit(self, slot: int, fmt: Fmt, row: tuple[int, Sequence[int | str]], origin: object) -> None:
         """A register gets the id of a node that is emitted now. ``row``: operator, and the operands as registers (ints) or literals."""
+        self._settle_columns()
         if not self._counted:
             self.lines.append(_NEXT)
             self._counted = self.counts = True
@@ -163,6 +208,7 @@ class Registers:
 
     def settle(self) -> None:
         """Put emitted nodes into the arena: before a line that could leave, or after which others may emit."""
+        self._settle_columns()
         if not self._rows:
             return
         origins = tuple(origin for _, origin in self._rows)

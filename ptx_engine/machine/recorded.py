@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from ptx_engine.isa.group import Group
-from ptx_engine.isa.simple import Floats, Load, Store, sources_of
+from ptx_engine.isa.simple import Floats, Load, sources_of, targets_of
 from ptx_engine.isa.values import Value
 from ptx_engine.machine.findings_log import FindingLog
 from ptx_engine.machine.fused_kinds import Kind, Shape, kind_of
@@ -61,13 +61,19 @@ def record(g: Group, block: "Block", program: "Program", arena: Arena) -> Record
         arena.origin = origin
         step(g)
         found.after.append(_kinds(g, wanted & program.uses[block.start + k].writes, numbers))
-        found.loaded.append(kind_of(g.R[form.dst]) if isinstance(form, Load) else None)
+        found.loaded.append(_one_kind(g, form.dsts) if isinstance(form, Load) else None)
     return found
+
+
+def _one_kind(g: Group, slots: tuple[int, ...]) -> Kind | None:
+    """The kind of all registers of a vector, None where they differ or have none."""
+    kinds = {kind_of(g.R[slot]) for slot in slots}
+    return kinds.pop() if len(kinds) == 1 else None
 
 
 def _wanted(block: "Block") -> set[int]:
     slots = {slot for form in block.forms if form is not None for slot in sources_of(form)}
-    slots |= {form.dst for form in block.forms if form is not None and not isinstance(form, Store)}
+    slots |= {slot for form in block.forms if form is not None for slot in targets_of(form)}
     return slots | {slot for slot, _ in block.carried} | ({block.end.predicate} if block.end.predicate is not None else set())
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Union
@@ -288,6 +288,30 @@ class Storage:
         self._c[first:stop] = c
         self.stored = stop
         return np.arange(first, stop, dtype=np.int32)
+
+    def emit_columns(self, op: int, count: int, rows: Sequence[tuple[Ids, Ids, Ids]], origins: Sequence[object]) -> np.ndarray:
+        """Columns of ``count`` nodes of one operator, one after the other, each with its origin: ids (rows, count)."""
+        if self.pending:
+            self.flush()
+        first = self.stored
+        stop = first + count * len(rows)
+        if stop > len(self._op) or stop - CONST_CAP > self._max_terms:
+            self._reserve(stop - first)
+        emitted = range(first, stop, count)
+        last = self.origins[-1]
+        for begin, origin in zip(emitted, origins):
+            if origin is not last:
+                self.origin_starts.append(begin)
+                self.origins.append(origin)
+                last = origin
+        self.origin = last
+        self.emissions.extend(emitted)
+        self._op[first:stop] = op
+        for column, operands in zip((self._a, self._b, self._c), zip(*rows)):
+            for begin, operand in zip(emitted, operands):
+                column[begin : begin + count] = operand
+        self.stored = stop
+        return np.arange(first, stop, dtype=np.int32).reshape(-1, count)
 
     def emit(self, op: Op, a: Ids, b: Ids = 0, c: Ids = 0) -> Ids:
         """Emit without folding. Operands broadcast to the largest shape; plain slots hold plain ints."""

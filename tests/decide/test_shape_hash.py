@@ -11,7 +11,9 @@ from ptx_engine.decide.shape_hash import ShapeHash
 from ptx_engine.terms import Arena, Op
 
 PLACE = st.integers(0, 40)
-STEPS = st.lists(st.tuples(st.sampled_from([Op.ADD, Op.SUB, Op.MUL, Op.FMA, Op.FMA, Op.EXP2, Op.DIV, Op.MAX, Op.NEG]), PLACE, PLACE, PLACE), max_size=60)
+STEPS = st.lists(
+    st.tuples(st.sampled_from([Op.ADD, Op.SUB, Op.MUL, Op.FMA, Op.FMA, Op.EXP2, Op.DIV, Op.MAX, Op.NEG]), PLACE, PLACE, PLACE), max_size=60
+)
 
 
 def arena_of(steps: list[tuple[Op, int, int, int]]) -> Arena:

@@ -14,7 +14,7 @@ BLOCKS = (1, 8, 64)
 ELEMENTS = 256
 
 #: %r0 lane, %r1 counter, %r2 turns, %r3-%r6 scratch, %r7 own shared cell, %r8 a cell of all; %d1 own, %d2 a uniform address of x;
-#: %d3-%d5 scratch; %f0-%f5 data; %p1 the loop's, %p2-%p4 scratch; %h1 %h2 16 bits
+#: %d8 and %r11 own pairs of x and of shared cells; %d3-%d5 scratch; %f0-%f5 data; %p1 the loop's, %p2-%p4 scratch; %h1 %h2 16 bits
 HEAD = """
 .version 8.4
 .target sm_80
@@ -27,7 +27,8 @@ mov.u32 %r0, %tid.x; mov.u32 %r10, cells; shl.b32 %r3, %r0, 2; add.u32 %r7, %r10
 mul.wide.u32 %d3, %r0, 4; add.s64 %d1, %d1, %d3; add.s64 %d7, %d7, %d3; mov.u64 %d4, 5; mov.u64 %d5, %d3;
 ld.global.f32 %f0, [%d1]; ld.global.f32 %f1, [%d2]; mov.f32 %f2, 0f00000000; mov.f32 %f3, 0f3F800000; mov.f32 %f4, %f1;
 ld.global.f32 %f5, [%d2+4]; mov.u32 %r3, 7; mov.u32 %r4, %r0; mov.u32 %r5, %r9; mov.u32 %r6, 0xFFFFFFF0; setp.lt.u32 %p2, %r0, 3;
-setp.eq.u32 %p3, %r9, 0; setp.ne.s32 %p4, %r0, %r5; mov.u16 %h1, 3; cvt.u16.u32 %h2, %r0; st.shared.f32 [%r7], %f1;
+setp.eq.u32 %p3, %r9, 0; setp.ne.s32 %p4, %r0, %r5; mov.u16 %h1, 3; cvt.u16.u32 %h2, %r0; mul.wide.u32 %d8, %r0, 8; ld.param.u64 %d9, [x]; add.s64 %d8, %d8, %d9;
+shl.b32 %r11, %r0, 3; add.u32 %r11, %r11, %r10; st.shared.v2.f32 [%r11], {%f1, %f5}; bar.sync 0; st.shared.f32 [%r7], %f1;
 """
 TAIL = """
 st.global.f32 [%d7], %f0; st.global.f32 [%d7+512], %f4; xor.b32 %r3, %r3, %r4; xor.b32 %r3, %r3, %r5; add.u32 %r3, %r3, %r6;
@@ -79,6 +80,10 @@ def instruction(r: random.Random) -> str:
         (3, f"ld.shared.f32 {fd}, [%r7];"), (2, f"ld.shared.f32 {fd}, [%r8];"), (3, f"st.shared.f32 [%r7], {f};"),
         (1, f"st.shared.f32 [%r8], {f};"), (1, f"st.shared.b32 [%r7], {rd};"), (1, f"ld.shared.b32 {rd}, [%r7];"),
         (1, "add.u32 %r8, %r8, 4;"), (1, f"st.global.f32 [%d7], {f};"),
+        (3, f"ld.shared.f32 {fd}, [%r7+{4 * r.randint(-1, 3)}];"), (3, f"ld.global.f32 {fd}, [%d1+{4 * r.randint(-1, 3)}];"),
+        (3, f"ld.shared.v2.f32 {{{fd}, {r.choice(_F[:6])}}}, [%r11+{8 * r.randint(0, 1)}];"), (1, "add.u32 %r11, %r11, 8;"),
+        (3, f"ld.global.v2.f32 {{{fd}, {r.choice(_F[:6])}}}, [{r.choice(('%d8', '%d8', '%d1'))}+{8 * r.randint(0, 2)}];"),
+        (1, f"ld.shared.f32 {fd}, [%r11+4];"), (1, f"st.shared.f32 [%r11+4], {f};"),
     ]  # fmt: skip
     return r.choices([text for _, text in rows], [weight for weight, _ in rows])[0]
 

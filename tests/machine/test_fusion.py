@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from fused_programs import BLOCKS, arguments, program, programs
+from fused_programs import BLOCKS, HEAD, TAIL, arguments, program, programs
 from hypothesis import HealthCheck, given, settings
 from machine_kernels import column, module, out, run
 
@@ -17,6 +17,7 @@ from ptx_engine.errors import BudgetError, PtxError
 from ptx_engine.isa.simple import Integers
 from ptx_engine.launch import Launch, bind
 from ptx_engine.machine import Budget, execute
+from ptx_engine.machine import fused_accesses
 from ptx_engine.machine import fusion as fusion_module
 from ptx_engine.machine.fused_integers import Operand, expression
 from ptx_engine.machine.fused_kinds import COLUMNS, INT
@@ -180,3 +181,24 @@ def _function(text: str) -> Callable[..., object]:
     names: dict[str, Callable[..., object]] = {}
     exec(f"def run(a, b):\n    return {text}", names)  # type: ignore[arg-type]
     return names["run"]
+
+
+#: what is loaded around one register, as elements and as vectors, and columns that do not use each other
+TOGETHER = """LOOP0:
+ld.shared.v2.f32 {%f0, %f1}, [%r11]; ld.shared.f32 %f2, [%r11+4]; ld.global.v2.f32 {%f3, %f4}, [%d8]; ld.global.f32 %f5, [%d8+12];
+fma.rn.f32 %f0, %f0, %f3, %f2; fma.rn.f32 %f2, %f1, %f4, %f2; fma.rn.f32 %f1, %f0, %f5, %f1; st.shared.f32 [%r11], %f1;
+ld.shared.f32 %f4, [%r11]; ld.shared.f32 %f3, [%r11+4]; add.f32 %f0, %f0, %f4; add.f32 %f4, %f2, %f3;
+add.u32 %r1, %r1, 1; setp.lt.u32 %p1, %r1, 9; @%p1 bra LOOP0;
+"""
+
+
+@pytest.mark.parametrize("loader", ["shared_rows", "input_rows"])
+def test_loads_around_one_register_go_together(monkeypatch: pytest.MonkeyPatch, loader: str) -> None:
+    text, made = HEAD + "mov.u32 %r1, 0;\n" + TOGETHER + TAIL, []
+    expected = outcome(text, 8, NEVER)
+    real = getattr(fused_accesses, loader)
+    monkeypatch.setattr(fused_accesses, loader, lambda *args: made.append(args[-1]) or real(*args))  # type: ignore[func-returns-value]
+    assert outcome(text, 8, AT_ONCE) == expected
+    assert made and all(sum(access.count for access in batch) >= 2 for batch in made)
+    monkeypatch.setattr(fused_accesses, loader, lambda *args: lambda g, base: real(*args)(g, base)[::-1])
+    assert outcome(text, 8, AT_ONCE) != expected  # twin: registers that get each other's elements are seen
