@@ -27,7 +27,7 @@ mov.u32 %r0, %tid.x; mov.u32 %r10, cells; shl.b32 %r3, %r0, 2; add.u32 %r7, %r10
 mul.wide.u32 %d3, %r0, 4; add.s64 %d1, %d1, %d3; add.s64 %d7, %d7, %d3; mov.u64 %d4, 5; mov.u64 %d5, %d3;
 ld.global.f32 %f0, [%d1]; ld.global.f32 %f1, [%d2]; mov.f32 %f2, 0f00000000; mov.f32 %f3, 0f3F800000; mov.f32 %f4, %f1;
 ld.global.f32 %f5, [%d2+4]; mov.u32 %r3, 7; mov.u32 %r4, %r0; mov.u32 %r5, %r9; mov.u32 %r6, 0xFFFFFFF0; setp.lt.u32 %p2, %r0, 3;
-setp.eq.u32 %p3, %r9, 0; setp.ne.s32 %p4, %r0, %r5; mov.u16 %h1, 3; cvt.u16.u32 %h2, %r0; mul.wide.u32 %d8, %r0, 8; ld.param.u64 %d9, [x]; add.s64 %d8, %d8, %d9;
+setp.eq.u32 %p3, %r9, 0; setp.ne.s32 %p4, %r0, %r5; mov.b32 {%h2, %h1}, %r0; mov.u16 %h1, 3; mul.wide.u32 %d8, %r0, 8; ld.param.u64 %d9, [x]; add.s64 %d8, %d8, %d9;
 shl.b32 %r11, %r0, 3; add.u32 %r11, %r11, %r10; st.shared.v2.f32 [%r11], {%f1, %f5}; bar.sync 0; st.shared.f32 [%r7], %f1;
 """
 TAIL = """
@@ -104,7 +104,8 @@ def _loop(r: random.Random, number: int, length: int) -> list[str]:
 def program(r: random.Random, length: int) -> str:
     """A kernel of one to three loops."""
     lines = [line for number in range(r.randint(1, 3)) for line in _loop(r, number, length)]
-    return HEAD + "\n".join(lines) + TAIL
+    narrow = "cvt.u16.u32 %h2, %r0;\n" if r.random() < 0.2 else ""  # a cell is two bytes then, and shared memory left to closures
+    return HEAD + narrow + "\n".join(lines) + TAIL
 
 
 def programs(length: int = 8) -> st.SearchStrategy[str]:

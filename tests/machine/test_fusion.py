@@ -16,8 +16,7 @@ from ptx_engine import emulate
 from ptx_engine.errors import BudgetError, PtxError
 from ptx_engine.isa.simple import Integers
 from ptx_engine.launch import Launch, bind
-from ptx_engine.machine import Budget, execute
-from ptx_engine.machine import fused_accesses
+from ptx_engine.machine import Budget, execute, fused_accesses
 from ptx_engine.machine import fusion as fusion_module
 from ptx_engine.machine.fused_integers import Operand, expression
 from ptx_engine.machine.fused_kinds import COLUMNS, INT
