@@ -7,6 +7,7 @@ both sides. Tensors get disjoint address ranges with guard gaps; an access betwe
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Union
@@ -39,9 +40,9 @@ DTYPES: dict[str, tuple[int, bool]] = {
 @dataclass(frozen=True)
 class TensorArg:
     """A pointer argument. ``strides`` in elements (row-major contiguous if None); ``contents`` is SYMBOLIC or a concrete
-    array of storage length for integer tensors (or floats to be fixed). ``alias`` names an earlier tensor argument whose
-    storage this pointer shares (an in-place call). ``extra_elements`` are addressable after the last element of the view
-    (a tensor that is a view into a larger allocation)."""
+    array of storage length for integer tensors (or floats to be fixed). ``alias`` names another tensor argument whose
+    storage this pointer shares (an in-place call), from its element ``offset_elements`` on. ``extra_elements`` are
+    addressable after the last element of the view (a tensor that is a view into a larger allocation)."""
 
     name: str
     dtype: str
@@ -51,6 +52,7 @@ class TensorArg:
     contents: "str | np.ndarray" = SYMBOLIC
     alias: str = ""
     extra_elements: int = 0
+    offset_elements: int = 0
 
     def __post_init__(self) -> None:
         if self.dtype not in DTYPES:
@@ -61,6 +63,8 @@ class TensorArg:
             raise LaunchError(f"argument {self.name}: {len(self.strides)} strides for {len(self.shape)} dimensions")
         if self.strides is not None and any(s < 0 for s in self.strides):
             raise LaunchError(f"argument {self.name}: negative stride in {self.strides}")
+        if self.offset_elements < 0 or (self.offset_elements and not self.alias):
+            raise LaunchError(f"argument {self.name}: an offset of {self.offset_elements} elements", hint="0, or more in an alias")
 
     @property
     def element_bytes(self) -> int:
@@ -228,9 +232,6 @@ def bind(launch: Launch, arena: Arena) -> BoundLaunch:
                 raise LaunchError(f"two different tensor arguments are named {arg.name}")
             continue
         if arg.alias:
-            if arg.alias not in by_name:
-                raise LaunchError(f"argument {arg.name} is an alias of {arg.alias}, which is no earlier tensor argument")
-            by_name[arg.name] = by_name[arg.alias]
             continue
         if arg.storage > MAX_ID:
             raise LaunchError(
@@ -242,7 +243,22 @@ def bind(launch: Launch, arena: Arena) -> BoundLaunch:
         buffers.append(buffer)
         by_name[arg.name] = buffer
         address += (buffer.bytes + GUARD_BYTES + 0xFFFF) & ~0xFFFF
+    for arg in launch.args:
+        if isinstance(arg, TensorArg) and arg.alias:
+            by_name[arg.name] = _shared(arg, by_name)
     return BoundLaunch(launch, arena, buffers, by_name, scalar_ids, [b.address for b in buffers])
+
+
+def _shared(arg: TensorArg, by_name: Mapping[str, Buffer]) -> Buffer:
+    """The buffer of an alias: the owner's, at the alias' own address."""
+    owner = by_name.get(arg.alias)
+    if owner is None:
+        raise LaunchError(f"argument {arg.name} is an alias of {arg.alias}, which is no tensor argument with memory of its own")
+    if not arg.offset_elements:
+        return owner
+    if arg.offset_elements + arg.storage > owner.arg.storage:
+        raise LaunchError(f"argument {arg.name} reaches past the end of {arg.alias}, of which it is a part")
+    return Buffer(owner.arg, owner.number, owner.address + arg.offset_elements * owner.arg.element_bytes, owner.input)
 
 
 def _input(arena: Arena, arg: TensorArg) -> Input:

@@ -169,6 +169,8 @@ def _arg_to_json(arg: TensorArg | ScalarArg | NullArg) -> dict[str, Any]:
     }
     if arg.alias:
         row["alias"] = arg.alias
+        if arg.offset_elements:
+            row["offset_elements"] = arg.offset_elements
     if arg.extra_elements:
         row["extra_elements"] = arg.extra_elements
     return row

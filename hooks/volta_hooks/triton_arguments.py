@@ -6,7 +6,7 @@ what its allocation still holds from its first element on, so that a view may be
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,6 +41,12 @@ class NumpyTensor:
         return int(self.array.ctypes.data)
 
     def stride(self, dim: int | None = None) -> Any:
+        """In elements. Raises LaunchError where the array's strides are no such number, or negative."""
+        if any(step < 0 or step % self.array.itemsize for step in self.array.strides):
+            raise LaunchError(
+                f"an array with strides of {', '.join(map(str, self.array.strides))} bytes and elements of {self.array.itemsize}",
+                hint="pass a copy, np.ascontiguousarray(x): a kernel counts whole elements upwards from the first one",
+            )
         strides = tuple(step // self.array.itemsize for step in self.array.strides)
         return strides if dim is None else strides[dim]
 
@@ -158,26 +164,38 @@ def _capacity(tensor: Any) -> int | None:
     return int(storage().nbytes()) // int(tensor.element_size()) - int(tensor.storage_offset())
 
 
-def contents_loader(tensor: Any, facts: TensorFacts, storage: int) -> Callable[[], np.ndarray] | None:
-    """A function giving an integer tensor's elements in storage order (``storage`` of them), or None where it has no data."""
+def contents_loader(parts: Sequence[tuple[Any, TensorFacts, int]], storage: int) -> Callable[[], np.ndarray] | None:
+    """A function giving the elements of an integer tensor in storage order (``storage`` of them), or None where it has no data.
+
+    ``parts``: the tensor and the views that lie in its memory, each with the element it starts at.
+    """
+    readers = [_reader(tensor) for tensor, _, _ in parts]
+    if any(read is None for read in readers):
+        return None
+    return lambda: _in_storage_order([(read(), facts, start) for read, (_, facts, start) in zip(readers, parts) if read], storage)
+
+
+def _reader(tensor: Any) -> Callable[[], np.ndarray] | None:
     if isinstance(tensor, TensorSpec):
         contents = tensor.contents
-        return None if contents is None else lambda: _in_storage_order(contents, facts, storage)
+        return None if contents is None else lambda: contents
     if isinstance(tensor, NumpyTensor):
-        return lambda: _in_storage_order(tensor.array, facts, storage)
+        return lambda: tensor.array
     if hasattr(tensor, "detach") and hasattr(tensor, "cpu"):
-        return lambda: _in_storage_order(tensor.detach().cpu().numpy(), facts, storage)
+        return lambda: np.asarray(tensor.detach().cpu().numpy())
     return None
 
 
-def _in_storage_order(values: np.ndarray, facts: TensorFacts, storage: int) -> np.ndarray:
+def _in_storage_order(parts: Sequence[tuple[np.ndarray, TensorFacts, int]], storage: int) -> np.ndarray:
     """Elements where their strides put them; gaps of a strided view hold zeros."""
-    out = np.zeros(storage, values.dtype if values.dtype != np.bool_ else np.uint8)
-    offsets = np.zeros(facts.shape, np.int64)
-    for axis, (extent, stride) in enumerate(zip(facts.shape, facts.strides)):
-        steps = np.arange(extent, dtype=np.int64) * stride
-        offsets += steps.reshape([-1 if d == axis else 1 for d in range(len(facts.shape))])
-    out[offsets.reshape(-1)] = values.reshape(-1)
+    dtype = parts[0][0].dtype
+    out = np.zeros(storage, dtype if dtype != np.bool_ else np.uint8)
+    for values, facts, start in parts:
+        offsets = np.full(facts.shape, start, np.int64)
+        for axis, (extent, stride) in enumerate(zip(facts.shape, facts.strides)):
+            steps = np.arange(extent, dtype=np.int64) * stride
+            offsets += steps.reshape([-1 if d == axis else 1 for d in range(len(facts.shape))])
+        out[offsets.reshape(-1)] = values.reshape(-1)
     return out
 
 
@@ -201,6 +219,6 @@ def contents_key(args: tuple[Any, ...]) -> tuple[str, ...]:
         facts = tensor_facts(number, arg, {})
         if facts.dtype.startswith(("i", "u")):
             storage = 1 + sum((extent - 1) * stride for extent, stride in zip(facts.shape, facts.strides)) if 0 not in facts.shape else 0
-            loader = contents_loader(arg, facts, storage)
+            loader = contents_loader([(arg, facts, 0)], storage)
             found.append(contents_digest(loader()) if loader is not None else "")
     return tuple(found)

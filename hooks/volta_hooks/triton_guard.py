@@ -10,7 +10,6 @@ from typing import Any
 import triton
 
 from ptx_engine.errors import PtxError, UnsupportedError
-from ptx_engine.launch import Role, TensorArg
 from ptx_engine.verdict import Status
 from volta_hooks.policy import Action, Mode, action
 from volta_hooks.session import Session
@@ -201,11 +200,9 @@ class Guard:
         fn = reference_of(self.code.fn)
         if fn is None:
             return None
-        tensors = [arg for arg in captured.launch.args if isinstance(arg, TensorArg)]
         available = [arg.name for arg in captured.launch.args] + list(self.code.constants)
-        outputs = tuple(arg.name for arg in tensors if arg.role in (Role.OUT, Role.INOUT))
         label = f"the function {getattr(fn, '__name__', 'given')}"
-        return FunctionReference(fn, match_parameters(fn, self.code.fn, available), outputs, label)
+        return FunctionReference(fn, match_parameters(fn, self.code.fn, available), captured.outputs, label)
 
     def target(self) -> str:
         return f"sm_{self.code.metadata.target.arch}"

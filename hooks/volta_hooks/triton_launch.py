@@ -5,7 +5,7 @@ PTX parameters are the arguments that are no compile-time constants, in signatur
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,6 +14,7 @@ import numpy as np
 from ptx_engine.errors import LaunchError, UnsupportedError
 from ptx_engine.launch import DTYPES, SYMBOLIC, Arg, Launch, NullArg, Role, ScalarArg, TensorArg
 from volta_hooks.triton_arguments import TensorFacts, contents_loader, flatten, tensor_facts
+from volta_hooks.triton_overlap import sharing
 from volta_pass.specs_api import TensorSpec, launch_dtype
 from volta_pass.ttir_uses import ParameterUse
 
@@ -31,6 +32,8 @@ class CapturedLaunch:
     launch: Launch
     contents: dict[str, Callable[[], np.ndarray]]
     assumptions: tuple[str, ...] = ()
+    #: parameters that the source stores through
+    outputs: tuple[str, ...] = ()
 
 
 def capture(
@@ -47,7 +50,6 @@ def capture(
     if getattr(metadata, "num_ctas", 1) > 1:
         raise UnsupportedError("clusters of CTAs (num_ctas > 1) are not modelled", feature="num_ctas")
     args: list[Arg] = []
-    contents: dict[str, Callable[[], np.ndarray]] = {}
     builder = _Tensors(uses if len(uses) == len(leaves) else [])
     for position, (name, value, kind) in enumerate(leaves):
         if not isinstance(kind, str) or kind.startswith(("tensordesc", "nvTmaDesc")):
@@ -56,16 +58,12 @@ def capture(
             args.append(builder.tensor(position, name, value, kind))
         else:
             args.append(_scalar(name, value, kind))
-    args = builder.apart(builder.with_shared_roles(args))
-    storage = {arg.name: arg.storage for arg in args if isinstance(arg, TensorArg)}
-    for name, value, kind in leaves:
-        loader = builder.loader(name, value, storage.get(name, 0)) if kind.startswith("*") else None
-        if loader is not None:
-            contents[name] = loader
+    args = sharing(builder.with_shared_roles(args), builder.starts)
+    contents = builder.loaders(args, {name: value for name, value, _ in leaves})
     args += _scratch(metadata, grid)
     block = (int(metadata.num_warps) * int(metadata.warp_size), 1, 1)
     assumptions = (DISJOINT,) if len(builder.owners) > 1 else ()
-    return CapturedLaunch(Launch(grid, block, tuple(args), int(metadata.shared)), contents, assumptions)
+    return CapturedLaunch(Launch(grid, block, tuple(args), int(metadata.shared)), contents, assumptions, tuple(builder.written))
 
 
 class _Tensors:
@@ -79,6 +77,7 @@ class _Tensors:
         self.roles: dict[str, set[Role]] = {}
         self.extents: dict[str, int] = {}
         self.starts: dict[str, int] = {}  # address of each owner that has memory
+        self.written: list[str] = []
 
     def tensor(self, position: int, name: str, value: Any, kind: str) -> Arg:
         if value is None or isinstance(value, int):
@@ -94,6 +93,7 @@ class _Tensors:
         arg = TensorArg(name, dtype, facts.shape, role, facts.strides)
         owner = self.owners.setdefault(facts.alias, name)
         self.facts[name] = facts
+        self.written += [name] if role is not Role.IN else []
         self.roles.setdefault(owner, set()).add(role)
         reach = max(arg.storage, facts.capacity or 0)
         self.extents[owner] = max(self.extents.get(owner, 0), reach)
@@ -105,31 +105,16 @@ class _Tensors:
             raise UnsupportedError(f"arguments {owner} and {name} share an address and differ in type", feature="aliased types")
         return replace(arg, alias=owner)
 
-    def loader(self, name: str, value: Any, storage: int) -> Callable[[], np.ndarray] | None:
-        """How to read an integer tensor's contents, or None."""
-        facts = self.facts.get(name)
-        if facts is None or self.owners[facts.alias] != name or DTYPES[launch_dtype(facts.dtype)][1]:
-            return None
-        return contents_loader(value, facts, storage)
-
-    def apart(self, args: Sequence[Arg]) -> list[Arg]:
-        """Views of one buffer that overlap are refused where one is written: what one writes the other reads, which separate tensors
-        do not show. What an input may be read past its view ends where another argument starts."""
-        tensors = [a for a in args if isinstance(a, TensorArg) and a.name in self.starts and a.storage]
-        tensors.sort(key=lambda a: self.starts[a.name])
-        reach: dict[str, int] = {}
-        for i, first in enumerate(tensors):
-            start, own = self.starts[first.name], first.storage - first.extra_elements
-            for second in tensors[i + 1 :]:
-                distance = self.starts[second.name] - start
-                if distance >= first.storage * first.element_bytes:
-                    break
-                if distance < own * first.element_bytes:
-                    _refuse_written(first, second)
-                elif second.role is not Role.IN:
-                    reach[first.name] = distance // first.element_bytes - own
-                    break
-        return [replace(a, extra_elements=reach[a.name]) if isinstance(a, TensorArg) and a.name in reach else a for a in args]
+    def loaders(self, args: Sequence[Arg], values: Mapping[str, Any]) -> dict[str, Callable[[], np.ndarray]]:
+        """How to read the contents of each integer tensor that has memory of its own, and of the views that lie in it."""
+        views: dict[str, list[TensorArg]] = {}
+        for arg in args:
+            if isinstance(arg, TensorArg) and arg.name in self.facts and not DTYPES[arg.dtype][1]:
+                views.setdefault(arg.alias or arg.name, []).append(arg)
+        storage = {arg.name: arg.storage for arg in args if isinstance(arg, TensorArg)}
+        parts = {owner: [(values[a.name], self.facts[a.name], a.offset_elements) for a in group] for owner, group in views.items()}
+        found = {owner: contents_loader(rows, storage[owner]) for owner, rows in parts.items()}
+        return {owner: loader for owner, loader in found.items() if loader is not None}
 
     def with_shared_roles(self, args: list[Arg]) -> list[Arg]:
         """Owners of an address get the roles of all its arguments together, and the longest reach."""
@@ -141,15 +126,6 @@ class _Tensors:
         # an input may be read past its view, as on the machine; what is written past a view belongs to someone else
         extra = max(0, self.extents[arg.name] - arg.storage) if role is Role.IN else 0
         return replace(arg, role=role, extra_elements=extra)
-
-
-def _refuse_written(first: TensorArg, second: TensorArg) -> None:
-    if first.role is Role.IN and second.role is Role.IN:
-        return
-    raise UnsupportedError(
-        f"arguments {first.name} and {second.name} overlap in memory (views of one buffer), and one of them is written",
-        feature="overlapping arguments", hint="pass tensors that share all of their memory or none of it",
-    )  # fmt: skip
 
 
 _FLOATS = {"fp16": "f16", "bf16": "bf16", "fp32": "f32", "fp64": "f64", "f32": "f32", "f64": "f64"}

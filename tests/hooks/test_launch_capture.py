@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from ptx_engine.errors import LaunchError, UnsupportedError
-from ptx_engine.launch import NullArg, Role, ScalarArg, TensorArg
+from ptx_engine.launch import NullArg, Role, ScalarArg, TensorArg, bind
+from ptx_engine.terms.arena import Arena
 from volta_hooks.triton_arguments import NumpyTensor, adapt, contents_key, launch_key
 from volta_hooks.triton_launch import DISJOINT, capture
 from volta_pass import TensorSpec
@@ -84,15 +85,50 @@ def test_a_view_is_not_written_past_its_end():
     assert (arg.storage, arg.extra_elements) == (900, 0)
 
 
-def test_views_that_overlap_are_refused_where_one_is_written():
+def test_views_that_overlap_share_memory_where_one_is_written():
     base = np.zeros(1025, np.float32)
-    views, apart = [adapt(base[:-1]), adapt(base[1:])], [adapt(base[:512]), adapt(base[512:])]
+    views, apart = [adapt(base[1:]), adapt(base[:-1])], [adapt(base[:512]), adapt(base[512:])]
     uses = [use("p0", loads=[LOAD]), use("p1", stores=[STORE])]
-    with pytest.raises(UnsupportedError, match="p0 and p1 overlap"):
-        captured(views, ["*fp32", "*fp32"], uses)
+    first, second = captured(views, ["*fp32", "*fp32"], uses).launch.args[:2]
+    assert (first.alias, first.offset_elements, second.alias, second.role) == ("p1", 1, "", Role.INOUT)
+    assert second.storage == 1025
     (arg,) = captured(apart, ["*fp32", "*fp32"], uses).launch.args[:1]
-    assert arg.storage == 512  # what lies behind the view is the other argument's
-    captured(views, ["*fp32", "*fp32"], [use("p0", loads=[LOAD]), use("p1", loads=[LOAD])])
+    assert (arg.storage, arg.alias) == (512, "")  # what lies behind the view is the other argument's
+    read = captured(views, ["*fp32", "*fp32"], [use("p0", loads=[LOAD]), use("p1", loads=[LOAD])]).launch.args[:2]
+    assert [arg.alias for arg in read] == ["", ""]
+
+
+def test_interleaved_views_share_memory_and_contents():
+    base = np.arange(16, dtype=np.int32)
+    uses = [use("p0", loads=[LOAD], stores=[STORE]), use("p1", loads=[LOAD]), use("p2", loads=[LOAD])]
+    found = captured([adapt(base[::2]), adapt(base[1::2]), adapt(base[::2])], ["*i32"] * 3, uses)
+    owner, view, same = found.launch.args[:3]
+    assert (owner.storage, view.alias, view.offset_elements, same.alias, same.offset_elements) == (16, "p0", 1, "p0", 0)
+    assert list(found.contents) == ["p0"] and found.outputs == ("p0",)
+    np.testing.assert_array_equal(found.contents["p0"](), base)
+    bound = bind(found.launch, Arena())
+    assert bound.by_name["p1"].address == bound.by_name["p0"].address + 4 and len(bound.buffers) == 1
+
+
+def test_a_longer_view_of_the_same_address_is_all_there():
+    base = np.zeros(64, np.float32)
+    uses = [use("p0", loads=[LOAD]), use("p1", stores=[STORE])]
+    owner = captured([adapt(base[:8]), adapt(base)], ["*fp32", "*fp32"], uses).launch.args[0]
+    assert owner.storage == 64
+
+
+def test_overlapping_views_of_two_types_are_refused():
+    base = np.zeros(64, np.float32)
+    uses = [use("p0", stores=[STORE]), use("p1", loads=[LOAD])]
+    with pytest.raises(UnsupportedError, match="differ in type"):
+        captured([adapt(base), adapt(base.view(np.float16)[2:])], ["*fp32", "*fp16"], uses)
+
+
+@pytest.mark.parametrize("view", [np.zeros(8, np.float32)[::-1], np.zeros(8, [("a", "f4"), ("b", "i2")])["a"]])
+def test_strides_that_no_kernel_counts_in_are_refused_with_help(view):
+    with pytest.raises(LaunchError, match="strides of") as caught:
+        captured([adapt(view)], ["*fp32"])
+    assert "ascontiguousarray" in caught.value.hint
 
 
 def test_a_launch_with_overlapping_views_has_a_key_of_its_own():

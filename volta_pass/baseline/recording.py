@@ -159,5 +159,13 @@ def _arg(row: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Arg:
     shape, strides = tuple(int(n) for n in row["shape"]), tuple(int(n) for n in row["strides"])
     contents = arrays[name] if name in arrays else str(row["contents"])
     return TensorArg(
-        name, str(row["dtype"]), shape, Role(row["role"]), strides, contents, str(row.get("alias", "")), int(row.get("extra_elements", 0))
+        name,
+        str(row["dtype"]),
+        shape,
+        Role(row["role"]),
+        strides,
+        contents,
+        str(row.get("alias", "")),
+        int(row.get("extra_elements", 0)),
+        int(row.get("offset_elements", 0)),
     )

@@ -30,7 +30,20 @@ def tensor_reference(
         result = fn(**{parameter: _argument(bound, name) for parameter, name in names.items()})
     finally:
         bound.arena.origin = previous
-    return {name: _footprint(bound, name, value) for name, value in _by_name(result, outputs).items()}
+    written: dict[str, list[Footprint]] = {}
+    for name, value in _by_name(result, outputs).items():
+        owner, footprint = _footprint(bound, name, value)
+        written.setdefault(owner, []).append(footprint)
+    return {name: parts[0] if len(parts) == 1 else _joined(name, parts) for name, parts in written.items()}
+
+
+def _joined(name: str, parts: Sequence[Footprint]) -> Footprint:
+    """Outputs that are views of one memory."""
+    index = np.concatenate([part.index for part in parts])
+    order = np.argsort(index, kind="stable")
+    if (np.diff(index[order]) == 0).any():
+        raise LaunchError(f"two outputs of the reference function are one element of {name}", hint="their arguments overlap in memory")
+    return Footprint(index[order], np.concatenate([part.ids for part in parts])[order])
 
 
 def _parameters(fn: Callable[..., Any], bound: BoundLaunch) -> dict[str, str]:
@@ -59,11 +72,11 @@ def _argument(bound: BoundLaunch, name: str) -> Any:
 
 
 def _tensor(bound: BoundLaunch, arg: TensorArg) -> "SymbolicTensor | np.ndarray":
-    buffer, index = bound.by_name[arg.name], storage_index(arg)
-    if not isinstance(arg.contents, str):
+    buffer, index = bound.by_name[arg.name], storage_index(arg) + arg.offset_elements
+    if not isinstance(buffer.arg.contents, str):
         if not arg.is_float:
-            return np.asarray(np.asarray(arg.contents).reshape(-1)[index])
-        return SymbolicTensor(content_ids(arg, bound.arena)[index], bound.arena, arg.dtype)
+            return np.asarray(np.asarray(buffer.arg.contents).reshape(-1)[index])
+        return SymbolicTensor(content_ids(buffer.arg, bound.arena)[index], bound.arena, arg.dtype)
     if buffer.input is None:
         raise LaunchError(f"the reference function reads {arg.name}, which is an output without contents")
     return SymbolicTensor(np.asarray(buffer.input.ids(index)), bound.arena, arg.dtype)
@@ -93,18 +106,19 @@ def _by_name(result: Any, outputs: Sequence[str]) -> dict[str, Any]:
     return dict(zip(outputs, values))
 
 
-def _footprint(bound: BoundLaunch, name: str, value: Any) -> Footprint:
-    buffer = bound.by_name.get(name)
-    if buffer is None:
+def _footprint(bound: BoundLaunch, name: str, value: Any) -> tuple[str, Footprint]:
+    """The argument whose memory an output is, and what is written to it."""
+    arg = next((a for a in bound.launch.args if a.name == name), None)
+    if not isinstance(arg, TensorArg):
         raise LaunchError(f"output {name} is no tensor argument of the launch")
     tensor = value if isinstance(value, SymbolicTensor) else lift(value, bound.arena)
-    if tensor.shape != buffer.arg.shape:
-        message = f"the reference function returns shape {tensor.shape} for {name}, whose shape is {buffer.arg.shape}"
+    if tensor.shape != arg.shape:
+        message = f"the reference function returns shape {tensor.shape} for {name}, whose shape is {arg.shape}"
         raise LaunchError(message, hint="reshape or broadcast what it returns")
-    if not buffer.arg.is_float:  # a result that the output's type cannot hold is no output
-        tensor = converted(tensor, buffer.arg.dtype)
-    index = storage_index(buffer.arg).reshape(-1)
+    if not arg.is_float:  # a result that the output's type cannot hold is no output
+        tensor = converted(tensor, arg.dtype)
+    index = storage_index(arg).reshape(-1) + arg.offset_elements
     order = np.argsort(index, kind="stable")
     if (np.diff(index[order]) == 0).any():
-        raise LaunchError(f"output {name}: elements of shape {buffer.arg.shape} share storage (strides {buffer.arg.element_strides()})")
-    return Footprint(index[order], np.ascontiguousarray(tensor.ids.reshape(-1)[order]))
+        raise LaunchError(f"output {name}: elements of shape {arg.shape} share storage (strides {arg.element_strides()})")
+    return arg.alias or name, Footprint(index[order], np.ascontiguousarray(tensor.ids.reshape(-1)[order]))
