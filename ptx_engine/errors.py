@@ -117,6 +117,10 @@ class BudgetError(PtxError):
     kind = "budget exhausted"
 
 
+class NotSeparableError(Exception):
+    """CTAs that cannot be run apart from each other, or a part that did not run clean: why. The launch is then to be run as one."""
+
+
 class InternalError(PtxError):
     """A defect of ours."""
 

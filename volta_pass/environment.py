@@ -41,6 +41,7 @@ VARIABLES = (
     ),
     Variable("VOLTA_SECONDS", r"\d+(\.\d*)?", "a number of seconds, 0 for no limit", "budget of one validation"),
     Variable("VOLTA_CTAS", r"all|[1-9]\d*", "all or a positive number", "execute at most so many CTAs of a launch"),
+    Variable("VOLTA_JOBS", r"[1-9]\d*", "a positive number", "processes for the CTA batches of a large launch"),
     Variable("VOLTA_DECIDE", r"exact|fingerprint", "exact or fingerprint", "accept matching fingerprints as a (probabilistic) proof"),
     Variable("VOLTA_CACHE_DIR", r".+", "a folder", "where verdicts and references are kept"),
     Variable("VOLTA_CACHE_MB", r"\d+(\.\d*)?", "a number of MiB", "bound of that folder; the least recently used goes first"),

@@ -31,16 +31,21 @@ class Options:
     ctas: int | Literal["auto", "all"] = "auto"
     decide: Literal["exact", "fingerprint"] = "exact"
     seed: int = 0
+    #: processes for the CTA batches of one execution (``VOLTA_JOBS``): no part of what a verdict depends on
+    workers: int = field(default=1, repr=False, compare=False)
 
     @staticmethod
     def from_environment(environ: Mapping[str, str] | None = None) -> "Options":
-        """``VOLTA_SECONDS`` (0: no limit), ``VOLTA_CTAS`` ("all" or a number), ``VOLTA_DECIDE``. Raises LaunchError on others."""
+        """``VOLTA_SECONDS`` (0: no limit), ``VOLTA_CTAS`` ("all" or a number), ``VOLTA_DECIDE``, ``VOLTA_JOBS``. Raises LaunchError."""
         env = os.environ if environ is None else environ
         seconds = _number(env, "VOLTA_SECONDS", DEFAULT_SECONDS)
         decide = env.get("VOLTA_DECIDE", "exact")
         if decide not in DECIDE_MODES:
             raise LaunchError(f"VOLTA_DECIDE={decide!r}", hint="one of " + ", ".join(DECIDE_MODES))
-        return Options(seconds or None, _ctas(env), decide)  # type: ignore[arg-type]
+        workers = int(_number(env, "VOLTA_JOBS", 1))
+        if workers < 1:
+            raise LaunchError(f"VOLTA_JOBS={env['VOLTA_JOBS']!r}", hint="a number of processes")
+        return Options(seconds or None, _ctas(env), decide, workers=workers)  # type: ignore[arg-type]
 
 
 def _ctas(env: Mapping[str, str]) -> int | Literal["auto", "all"]:

@@ -27,6 +27,7 @@ from volta_pass.job import FunctionReference, Options, PtxReference, Reference, 
 if TYPE_CHECKING:
     from ptx_engine.machine import Execution
     from volta_pass.references.freedoms import Freedoms
+    from ptx_engine.syntax.ast import Module
 
 
 @dataclass
@@ -72,6 +73,8 @@ class Stages:
         self.max_ctas = max_ctas
         #: floats that tile programs convert to narrow integers are taken to fit
         self.fitting = False
+        #: whether CTA batches ran in several processes: then terms have no places in the PTX
+        self.split = False
         self.seconds: dict[str, float] = {}
         self.started_s = time.perf_counter()
         self.arena = Arena()
@@ -94,16 +97,26 @@ class Stages:
         return max(1e-3, self.options.seconds - (time.perf_counter() - self.started_s))
 
     def candidate(self, ptx: str, entry: str) -> Execution:
-        """Parse and execute the PTX. Raises PtxError."""
-        from ptx_engine.machine import Budget, execute
+        """Parse and execute the PTX. Raises PtxError, and NotSeparableError with more than one worker."""
         from ptx_engine.syntax import parse
 
         with self.timed("parse"):
             module = parse(ptx)
+        with self.timed("execute"):
+            return self._execute(module, entry, self.bound, ptx)
+
+    def _execute(self, module: Module, entry: str, bound: BoundLaunch, source: str) -> Execution:
+        from ptx_engine.machine import Budget, execute
+
         seconds = self.seconds_left()
         budget = Budget() if seconds is None else Budget(seconds=seconds)
-        with self.timed("execute"):
-            return execute(module, entry or None, self.bound, budget=budget, source=ptx)
+        if self.options.workers == 1:
+            return execute(module, entry or None, bound, budget=budget, source=source)
+        from volta_pass.parallel.batches import execute_in_parts
+
+        execution, split = execute_in_parts(module, entry or None, bound, self.options.workers, budget=budget, source=source)
+        self.split |= split
+        return execution
 
     def source(self, text: str, launch: Launch | None = None, stage: str = "source", language: str = "ttir") -> Evaluated:
         """Evaluate a tile program, under another grid and argument order where ``launch`` is given. Raises PtxError."""
@@ -167,15 +180,10 @@ class Stages:
 
     def ptx(self, reference: PtxReference) -> Evaluated:
         """Execute another PTX over the same inputs, under its own grid and block. Raises PtxError."""
-        from ptx_engine.machine import Budget, execute
         from ptx_engine.syntax import parse
 
-        seconds = self.seconds_left()
-        budget = Budget() if seconds is None else Budget(seconds=seconds)
         with self.timed("reference"):
-            execution = execute(
-                parse(reference.text), reference.entry or None, self.rebound(reference.launch), budget=budget, source=reference.text
-            )
+            execution = self._execute(parse(reference.text), reference.entry, self.rebound(reference.launch), reference.text)
         return Evaluated(
             execution.footprints, execution.findings, dependent=execution.schedule_dependent, assumptions=execution.assumptions
         )

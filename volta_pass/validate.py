@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ptx_engine.errors import BudgetError, InternalError, LaunchError, NotStructuredError, PtxError, UnsupportedError
+from ptx_engine.errors import BudgetError, InternalError, LaunchError, NotSeparableError, NotStructuredError, PtxError, UnsupportedError
 from ptx_engine.findings import Finding
 from ptx_engine.launch import Footprint, Launch, TensorArg
 from ptx_engine.terms.storage import Ledger
@@ -52,6 +52,20 @@ def validate(job: ValidationJob, known: KnownReferences | None = None) -> Kernel
     mask), the validation is repeated with the launch's contents. Where all CTAs cost more than a share of the budget,
     it is repeated on a sample. The report says so in either case.
     """
+    if job.options.workers > 1:
+        try:
+            report, split = _validated(job, known)
+        except NotSeparableError:
+            split = True
+        else:
+            if not split or report.status is Status.PROVED:
+                return report
+        job = replace(job, options=replace(job.options, workers=1))  # where every term knows its place
+    return _validated(job, known)[0]
+
+
+def _validated(job: ValidationJob, known: KnownReferences | None) -> tuple[KernelReport, bool]:
+    """The report, and whether CTA batches ran in several processes. Raises NotSeparableError where they cannot."""
     started_s = time.perf_counter()
     limit = _cta_limit(job)
     leave: set[type[PtxError]] = {NotStructuredError} if job.contents else set()
@@ -60,7 +74,7 @@ def validate(job: ValidationJob, known: KnownReferences | None = None) -> Kernel
     notes: list[str] = []
     while True:
         try:
-            report = _attempt(job, frozenset(leave), limit, known)
+            report, split = _attempt(job, frozenset(leave), limit, known)
             break
         except NotStructuredError:
             leave.remove(NotStructuredError)
@@ -72,7 +86,7 @@ def validate(job: ValidationJob, known: KnownReferences | None = None) -> Kernel
     report.assumptions += notes
     report.seconds["validate"] = time.perf_counter() - started_s
     report.peak_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    return report
+    return report, split
 
 
 def _cta_limit(job: ValidationJob) -> int | None:
@@ -93,7 +107,7 @@ def _cta_limit(job: ValidationJob) -> int | None:
 
 def _cost(job: ValidationJob, count: int) -> tuple[float, float]:
     """Seconds and terms that executing, evaluating and comparing a number of CTAs takes."""
-    stages = Stages(job.launch, job.options, count, job.library)
+    stages = Stages(job.launch, replace(job.options, workers=1), count, job.library)
     written = stages.candidate(job.ptx, job.entry).footprints
     if job.source is not None:
         stages.decide(stages.source(job.source, language=job.language).footprints, written)
@@ -150,13 +164,15 @@ class _Validation:
         self.report.errors.append(failure_text(self.report, what, error.render()))
 
 
-def _attempt(job: ValidationJob, leave: frozenset[type[PtxError]], limit: int | None, known: KnownReferences | None) -> KernelReport:
+def _attempt(
+    job: ValidationJob, leave: frozenset[type[PtxError]], limit: int | None, known: KnownReferences | None
+) -> tuple[KernelReport, bool]:
     try:
         state = _Validation(job, leave, limit, known)
     except LaunchError as error:
         report = KernelReport(kernel=job.kernel, configuration=dict(job.configuration), target=job.target, reason=error.message)
         report.errors.append(failure_text(report, "the launch could not be set up", error.render()))
-        return report
+        return report, False
     execution = _execute(state)
     own = _evaluate_own(state) if execution is not None else None
     comparisons: list[Comparison] = []
@@ -169,7 +185,7 @@ def _attempt(job: ValidationJob, leave: frozenset[type[PtxError]], limit: int | 
     plain = state.report.status is Status.PROVED and not state.stages.fitting  # what is kept leans on no choice of ours
     if known is not None and execution is not None and plain:
         state.report.evidence = known.evidence(state.stages, own, state.noted, execution.footprints, job.reference)
-    return state.report
+    return state.report, state.stages.split
 
 
 def _execute(state: _Validation) -> "Execution | None":

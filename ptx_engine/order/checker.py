@@ -43,6 +43,7 @@ from ptx_engine.order.records import (
 )
 from ptx_engine.order.report import ReachOf, Report
 from ptx_engine.order.shared import SharedLog
+from ptx_engine.order.traffic import Traffic
 from ptx_engine.order.turns import Turn
 
 WARP_SIZE = 32
@@ -81,6 +82,7 @@ class OrderChecker:
         self._report = Report(launch, buffers, warp_size, value_keys, reach)
         self._shared = SharedLog(shared_bytes, self._examine)
         self._global = GlobalLog(buffers, self._examine)
+        self._buffers = buffers
         self._clocks = Clocks(self._n)
         self._events: list[Event] = []
         #: whether anything synchronised that is not a full barrier of a CTA or a warp
@@ -111,6 +113,17 @@ class OrderChecker:
     def shared_bytes_held(self) -> int:
         """Memory that these accesses take."""
         return self._shared.held_bytes()
+
+    def follow_traffic(self) -> None:
+        """From now on, note which pieces of global memory are touched (``traffic``)."""
+        self._global.traffic = Traffic(self._buffers)
+
+    @property
+    def traffic(self) -> Traffic:
+        """What was touched since ``follow_traffic``, up to the last batch that ended. Raises LookupError before it."""
+        if self._global.traffic is None:
+            raise LookupError("nobody follows the traffic")
+        return self._global.traffic
 
     # --- batches ------------------------------------------------------------------------------
 

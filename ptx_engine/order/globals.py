@@ -11,6 +11,7 @@ from ptx_engine.launch import Buffer, Role
 from ptx_engine.order.compact import without_superseded
 from ptx_engine.order.intersect import Shadow
 from ptx_engine.order.records import WRITE, Column, Space, measure
+from ptx_engine.order.traffic import Traffic
 
 Examine = Callable[[Space, Sequence[Column], int, int, np.ndarray], None]
 
@@ -43,6 +44,8 @@ class GlobalLog:
         self._examine = examine
         ordered = sorted(buffers, key=lambda b: b.address)
         self._incoming: list[Column] = []
+        #: told of every access, where somebody asks what was touched
+        self.traffic: Traffic | None = None
         self._cuts: list[int] = []
         self._regions = [_Region(ignored=False)]
         for buffer in ordered:
@@ -59,6 +62,9 @@ class GlobalLog:
         """Put the columns that have come in to their regions."""
         incoming, self._incoming = self._incoming, []
         measure(incoming)
+        if self.traffic is not None:
+            for column in incoming:
+                self.traffic.add(column)
         for column in incoming:
             self._place(column)
 

@@ -16,6 +16,9 @@ class CheckOptions:
     allow_code: bool = False
     budget_seconds: float | None = None
     budget_instructions: int | None = None
+    #: processes for the CTA batches of one side, and what each may allocate
+    workers: int = 1
+    memory_mib: int | None = None
 
     def budget(self) -> Budget:
         """The machine's budget for one side."""

@@ -10,7 +10,7 @@ import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ptx_engine.errors import BudgetError, NotStructuredError, PtxError, UnsupportedError
+from ptx_engine.errors import BudgetError, NotSeparableError, NotStructuredError, PtxError, UnsupportedError
 from ptx_engine.findings import Finding
 from ptx_engine.launch import BoundLaunch, TensorArg
 from ptx_engine.terms.arena import Arena
@@ -32,11 +32,30 @@ def check_file(path: "str | Path", options: CheckOptions | None = None) -> Kerne
 
 
 def check_spec(spec: Spec, options: CheckOptions | None = None) -> KernelReport:
-    """The report on a spec. Raises SpecError, ParseError, LaunchError (bad input)."""
+    """The report on a spec. Raises SpecError, ParseError, LaunchError (bad input).
+
+    With more than one worker, CTA batches run in several processes where that proves; anything else is found again in this one, where
+    every term knows its place.
+    """
+    options = options or CheckOptions()
+    if options.workers > 1:
+        try:
+            report, split = _checked(spec, options)
+        except NotSeparableError:
+            split = True
+        else:
+            if not split or report.status is Status.PROVED:
+                return report
+    return _checked(spec, replace(options, workers=1))[0]
+
+
+def _checked(spec: Spec, options: CheckOptions) -> tuple[KernelReport, bool]:
+    """The report, and whether a side ran in parts. Raises NotSeparableError where that cannot be."""
     start = time.perf_counter()
     report = KernelReport(kernel=spec.candidate.entry or Path(spec.candidate.source).stem)
+    check = _Check(spec, options, report)
     try:
-        _Check(spec, options or CheckOptions(), report).run()
+        check.run()
     except (UnsupportedError, NotStructuredError) as error:
         _fail(report, Status.UNSUPPORTED, error)
     except BudgetError as error:
@@ -46,7 +65,7 @@ def check_spec(spec: Spec, options: CheckOptions | None = None) -> KernelReport:
     report.assumptions = list(dict.fromkeys(report.assumptions))
     report.seconds["validate"] = time.perf_counter() - start - report.compile_s - report.seconds.get("import", 0.0)
     report.peak_mib = peak_mib()
-    return report
+    return report, check.split
 
 
 @dataclass
@@ -56,6 +75,7 @@ class _Check:
     spec: Spec
     options: CheckOptions
     report: KernelReport
+    split: bool = False
 
     def run(self) -> None:
         spec, report = self.spec, self.report
@@ -98,6 +118,7 @@ class _Check:
     def _execute(self, side: ReadySide, bound: BoundLaunch) -> SideRun:
         start = time.perf_counter()
         run = side.run(bound)
+        self.split |= run.split
         run.seconds.setdefault("execute", time.perf_counter() - start)
         self._add_seconds(run.seconds)
         self.report.instructions += run.instructions

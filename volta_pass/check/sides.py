@@ -30,6 +30,8 @@ class SideRun:
     assumptions: list[str] = field(default_factory=list)
     #: why this run does not stand for all schedules
     dependent: list[str] = field(default_factory=list)
+    #: whether its CTA batches ran in several processes: then terms have no places in the PTX
+    split: bool = False
 
 
 @dataclass
@@ -117,8 +119,16 @@ def ready_ptx(side: SideSpec, text: str, spec: Spec, options: CheckOptions, ptx_
 def _execute(module: Module, entry: str, bound: BoundLaunch, options: CheckOptions, text: str, externs: dict[str, str]) -> SideRun:
     from ptx_engine.machine import execute
 
-    done = execute(module, entry, bound, budget=options.budget(), source=text, externs=externs)
+    split = False
+    if options.workers > 1:
+        from volta_pass.parallel.batches import execute_in_parts
+
+        done, split = execute_in_parts(
+            module, entry, bound, options.workers, budget=options.budget(), source=text, externs=externs, memory_mib=options.memory_mib
+        )
+    else:
+        done = execute(module, entry, bound, budget=options.budget(), source=text, externs=externs)
     return SideRun(
         done.footprints, done.findings, (done.ctas_executed, done.ctas_total), done.instructions, done.seconds,
-        done.assumptions, done.schedule_dependent,
+        done.assumptions, done.schedule_dependent, split,
     )  # fmt: skip

@@ -82,6 +82,9 @@ def _add_run(commands: Any) -> None:
     parser.add_argument("--target", default=None, metavar="cuda:80", help="compile for this target and run without a GPU")
     parser.add_argument("--mode", choices=("1", "warn", "strict"), default=None, help="VOLTA_VALIDATE (default: 1)")
     _add_report(parser)
+    parser.add_argument(
+        "--jobs", "-j", type=_positive_int, default=None, metavar="N", help="run the CTA batches of large launches in N processes"
+    )
     parser.add_argument("-m", dest="module", action="store_true", help="PROGRAM is a module name, as in python -m")
     parser.add_argument("program", metavar="PROGRAM", help="a Python file")
     parser.add_argument("arguments", nargs=argparse.REMAINDER, metavar="...", help="the program's own arguments")

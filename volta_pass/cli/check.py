@@ -28,10 +28,13 @@ def command(args: argparse.Namespace) -> int:
         from volta_pass.cli.check_many import check_points, points_of
 
         points = [(with_defines(spec, args.define) if isinstance(spec, Spec) else spec, named) for spec, named in points_of(args.files)]
-        if len(points) > 1 or points[0][1] or args.scheduler or args.jobs > 1:
+        if len(points) > 1 or points[0][1] or args.scheduler:
             return check_points(points, check_options(args), args)
+    if args.scheduler:
+        raise LaunchError("--scheduler with kernel files", hint="volta-pass check SPEC ... --scheduler ADDRESS")
     spec = with_defines(read_spec(args.spec or args.files[0], kernels), args.define)
-    return show(check_spec(spec, check_options(args)), args, ptx_name=spec.candidate.source)
+    options = replace(check_options(args), workers=args.jobs, memory_mib=args.memory_mib)
+    return show(check_spec(spec, options), args, ptx_name=spec.candidate.source)
 
 
 def _kernels(args: argparse.Namespace) -> list[str]:

@@ -44,6 +44,8 @@ def child_environment(args: argparse.Namespace, report: Path) -> dict[str, str]:
         environ["VOLTA_VALIDATE"] = args.mode or "1"
     if args.target:
         environ["VOLTA_TARGET"] = args.target
+    if args.jobs:
+        environ["VOLTA_JOBS"] = str(args.jobs)
     if args.no_color:
         environ["NO_COLOR"] = "1"
     return checked(environ)

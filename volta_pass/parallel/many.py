@@ -104,7 +104,13 @@ def check_many(
 def check_outcomes(
     specs: Sequence[tuple["str | Path | Spec", Mapping[str, Any]]], options: CheckOptions | None, runner: Runner
 ) -> list[Outcome]:
-    """An outcome for each spec and configuration (what the report is to call it), in their order."""
+    """An outcome for each spec and configuration (what the report is to call it), in their order.
+
+    Workers that fewer specs than workers leave over go to the CTA batches of each.
+    """
+    spare = runner.workers // max(1, len(specs)) if runner.executor is None else 1
+    if spare > 1:
+        options = replace(options or CheckOptions(), workers=spare, memory_mib=runner.memory_mib)
     tasks = [
         _Check(spec, "", dict(configuration), options or CheckOptions())
         if isinstance(spec, Spec)

@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import multiprocessing
 import sys
+import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, ProcessPoolExecutor, as_completed, wait
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from types import ModuleType
 from typing import Generic, TypeVar
 
 Task = TypeVar("Task")
@@ -38,18 +41,21 @@ def run_tasks(
     retries: int = RETRIES,
     memory_mib: int | None = None,
     on_done: Callable[[int], None] = lambda number: None,
+    own_main: bool = True,
+    here: bool = True,
 ) -> list[Result | Lost]:
     """``step`` of every task, in the order of the tasks.
 
     One worker and no executor: in this process. ``executor`` is used as it is: what it loses is Lost, unless it repeats work itself.
     ``memory_mib`` bounds each of our workers (Linux; an allocation beyond it is a MemoryError there). ``on_done`` is told the number of
-    each task that is done. ``step`` must be importable, and raises only what is to be Lost.
+    each task that is done. ``step`` must be importable, and raises only what is to be Lost. Without ``own_main`` our processes do
+    not import the program that runs (which may have no ``__main__`` guard); without ``here`` one worker is a process, too.
     """
     if executor is not None:
         return _on_given(step, tasks, executor, on_done)
-    if workers <= 1:
+    if workers <= 1 and here:
         return _here(step, tasks, on_done)
-    return _Pools(step, tasks, min(workers, max(1, len(tasks))), retries, memory_mib, on_done).run()
+    return _Pools(step, tasks, min(workers, max(1, len(tasks))), retries, memory_mib, on_done, own_main).run()
 
 
 def _here(step: Callable[[Task], Result], tasks: Sequence[Task], on_done: Callable[[int], None]) -> list[Result | Lost]:
@@ -116,6 +122,21 @@ def _limit_memory(mib: int) -> None:
     resource.setrlimit(resource.RLIMIT_DATA, (wanted if most == resource.RLIM_INFINITY else min(wanted, most), most))
 
 
+_HIDING = threading.Lock()
+
+
+@contextmanager
+def _hidden_main() -> Iterator[None]:
+    """``multiprocessing`` finds no main module to import in the processes that it starts."""
+    with _HIDING:
+        main = sys.modules["__main__"]
+        sys.modules["__main__"] = ModuleType("__main__")
+        try:
+            yield
+        finally:
+            sys.modules["__main__"] = main
+
+
 @dataclass
 class _Pools(Generic[Task, Result]):
     """One pool after the other, until every task has a result or was given up."""
@@ -126,6 +147,7 @@ class _Pools(Generic[Task, Result]):
     retries: int
     memory_mib: int | None
     on_done: Callable[[int], None]
+    own_main: bool = True
     results: dict[int, Result | Lost] = field(default_factory=dict)
 
     def run(self) -> list[Result | Lost]:
@@ -147,6 +169,13 @@ class _Pools(Generic[Task, Result]):
             return ProcessPoolExecutor(workers, spawn)
         return ProcessPoolExecutor(workers, spawn, _limit_memory, (self.memory_mib,))
 
+    def _submitted(self, pool: ProcessPoolExecutor, number: int) -> Future[Result]:
+        """Processes start when work comes; the module that they would import as their main one is looked up then."""
+        if self.own_main:
+            return pool.submit(self.step, self.tasks[number])
+        with _hidden_main():
+            return pool.submit(self.step, self.tasks[number])
+
     def _until_broken(self, waiting: deque[int]) -> list[int]:
         """Work until nothing waits or the pool breaks; the tasks that were in flight then."""
         running: dict[Future[Result], int] = {}
@@ -163,7 +192,7 @@ class _Pools(Generic[Task, Result]):
         """Put as many tasks in flight as there are workers; False for a broken pool."""
         while waiting and len(running) < self.workers:
             try:
-                running[pool.submit(self.step, self.tasks[waiting[0]])] = waiting[0]
+                running[self._submitted(pool, waiting[0])] = waiting[0]
             except BrokenExecutor:
                 return False
             waiting.popleft()
@@ -185,7 +214,7 @@ class _Pools(Generic[Task, Result]):
         for _ in range(self.retries):
             with self._pool(1) as pool:
                 try:
-                    future = pool.submit(self.step, self.tasks[number])
+                    future = self._submitted(pool, number)
                     if not isinstance(future.exception(), BrokenExecutor):
                         result = _result_of(future)
                         self._keep(number, result)

@@ -1,0 +1,38 @@
+"""The CTA batches of one launch over processes: the same execution as in one, or NotSeparableError.
+
+This process runs the first batches itself, meanwhile the others run theirs. What a killed worker had is done again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+
+from ptx_engine.launch import BoundLaunch
+from ptx_engine.machine import Budget, Execution
+from ptx_engine.machine.executor import NO_EXTERNS
+from ptx_engine.machine.parts import Part, PartTask, Split, run_part
+from ptx_engine.syntax.ast import Module
+from volta_pass.parallel.pool import Lost, run_tasks
+
+
+def execute_in_parts(
+    module: Module, entry: str | None, bound: BoundLaunch, workers: int, *, budget: Budget, source: str = "",
+    externs: Mapping[str, str] = NO_EXTERNS, memory_mib: int | None = None,
+) -> tuple[Execution, bool]:  # fmt: skip
+    """As ``machine.execute``, over so many processes, and whether there was more than one part. Raises what ``execute`` raises.
+
+    Raises NotSeparableError where the parts do not make up the whole: then the launch is to be run as one, in a fresh arena.
+    """
+    split = Split(module, entry, bound, workers, budget=budget, source=source, externs=externs)
+    if not split.tasks:
+        return split.machine.run(bound.launch.ctas, split.started), False
+    with ThreadPoolExecutor(1) as waiting:
+        others = waiting.submit(_elsewhere, split.tasks, memory_mib)
+        first = split.here()
+        return split.joined(first, others.result()), True
+
+
+def _elsewhere(tasks: list[PartTask], memory_mib: int | None) -> list[Part]:
+    found = run_tasks(run_part, tasks, workers=len(tasks), memory_mib=memory_mib, own_main=False, here=False)
+    return [Part(why=row.reason) if isinstance(row, Lost) else row for row in found]
