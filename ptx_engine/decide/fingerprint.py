@@ -63,6 +63,8 @@ class Fingerprints:
 def fingerprint(arena: Arena, ids: np.ndarray, *, seed: int = 0, points: int = DEFAULT_POINTS) -> np.ndarray:
     """Fingerprints of ids (any shape): uint32 of shape (*ids.shape, points)."""
     ids = np.asarray(ids, np.int32)
+    if not ids.size:
+        return np.zeros((*ids.shape, points), np.uint32)
     return Fingerprints(arena, ids, seed=seed, points=points).of(ids.ravel()).reshape(*ids.shape, points)
 
 

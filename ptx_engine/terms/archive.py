@@ -35,8 +35,13 @@ class ArchiveError(Exception):
     """Bytes that are no archive, or one of other inputs: why, in one sentence."""
 
 
-def pack_terms(arena: Storage, written: Written, dropped: "list[np.ndarray] | None" = None, denominators: bool = False) -> bytes:
-    """The bytes of all terms below what was written, and of the nodes that vanished in folding (``Storage.dropped``)."""
+def pack_terms(
+    arena: Storage, written: Written, dropped: "list[np.ndarray] | None" = None, denominators: bool = False, level: int = _LEVEL
+) -> bytes:  # fmt: skip
+    """The bytes of all terms below what was written, and of the nodes that vanished in folding (``Storage.dropped``).
+
+    ``level`` of compression: 0 for bytes that no disk sees.
+    """
     vanished = np.concatenate(dropped).astype(np.int32) if dropped else np.zeros(0, np.int32)
     roots = [ids.astype(np.int32) for _, ids in written.values()]
     kept = reachable(arena, np.concatenate([np.zeros(0, np.int32), *roots, vanished]))
@@ -52,7 +57,7 @@ def pack_terms(arena: Storage, written: Written, dropped: "list[np.ndarray] | No
     body = b"".join(column.tobytes() for column in _columns(arena, kept, written, vanished))
     header["bytes"] = len(body)
     text = json.dumps(header, separators=(",", ":")).encode()
-    return b"%d\n" % len(text) + text + zlib.compress(body, _LEVEL)
+    return b"%d\n" % len(text) + text + zlib.compress(body, level)
 
 
 def _columns(arena: Storage, kept: Kept, written: Written, vanished: np.ndarray) -> list[np.ndarray]:

@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from ptx_engine.decide.fingerprint import fingerprint
 from ptx_engine.errors import NotSeparableError
 from ptx_engine.launch import Launch, Role, TensorArg, bind
 from ptx_engine.machine import Budget, execute
@@ -13,6 +14,7 @@ from ptx_engine.machine.parts import Split, run_part
 from ptx_engine.order.traffic import TOUCHED, WRITTEN, Touched, meeting
 from ptx_engine.syntax import parse
 from ptx_engine.terms import Arena
+from volta_pass.check import CheckOptions, check_file
 from volta_pass.job import Options, PtxReference, ValidationJob
 from volta_pass.parallel import batches
 from volta_pass.validate import validate
@@ -44,6 +46,14 @@ LAUNCH = Launch((CTAS, 1, 1), (64, 1, 1), ARGS)
 ALONE = replace(LAUNCH, args=(*ARGS[:2], replace(ARGS[2], role=Role.AUX)))
 #: 2 CTAs at once: 4 batches
 BUDGET = Budget(batch_threads=128)
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_small(monkeypatch):
+    monkeypatch.setattr("ptx_engine.machine.parts.SMALLEST", 1)
+    monkeypatch.setattr("ptx_engine.machine.parts.WORTH", 1e9)
+
+
 SYNC = "bar.sync 0;"
 TWICE, BY_TWO, THRICE = "add.f32 %f3, %f2, %f2;", "mul.f32 %f3, %f2, 0f40000000;", "mul.f32 %f3, %f2, 0f40400000;"
 #: only the last CTA: it stores to an element of the first one
@@ -128,8 +138,6 @@ def test_the_joined_execution_is_the_whole(workers):
     assert joined.footprints.keys() == whole.footprints.keys()
     for name, footprint in whole.footprints.items():
         assert (joined.footprints[name].index == footprint.index).all()
-    from ptx_engine.decide.fingerprint import fingerprint
-
     for name in whole.footprints:
         assert (fingerprint(split.arena, joined.footprints[name].ids) == fingerprint(arena, whole.footprints[name].ids)).all()
     assert (joined.instructions, joined.ctas_executed) == (whole.instructions, whole.ctas_executed)
@@ -145,6 +153,53 @@ def test_a_part_that_found_something_or_was_lost_is_not_joined():
     split, first, others = parts(text())
     with pytest.raises(NotSeparableError):
         split.joined(first, [replace(others[0], terms=b"nonsense")])
+
+
+def test_a_finding_of_the_first_part_alone_stops_the_joining():
+    split, first, others = parts(text(extra=OUTSIDE.replace("511", "0").replace("+4", "-4")))
+    assert not any(part.why for part in others)
+    with pytest.raises(NotSeparableError, match="findings"):
+        split.joined(first, others)
+
+
+def test_what_only_some_ctas_lean_on_is_noted_in_one_process():
+    special = "setp.ne.u32 %p2, %r2, 7; @%p2 bra skip; copysign.f32 %f4, %f1, %f2; skip:"
+    split, first, others = parts(text(extra=special))
+    if others[0].noted != first.noted:
+        with pytest.raises(NotSeparableError, match="assumptions"):
+            split.joined(first, others)
+    with pytest.raises(NotSeparableError, match="assumptions"):
+        split.joined(first, [replace(part, noted=("another",)) for part in others])
+
+
+@pytest.mark.parametrize("extra", ["", OWN])
+def test_terms_that_are_not_worth_sending_are_made_here(monkeypatch, extra):
+    monkeypatch.setattr("ptx_engine.machine.parts.WORTH", 0.0)
+    split, first, others = parts(text(BY_TWO, extra=extra), 3)
+    assert [part.terms for part in others] == [None, None]
+    joined = split.joined(first, others)
+    arena = Arena()
+    whole = execute(parse(text(BY_TWO, extra=extra)), "k", bind(LAUNCH, arena), budget=BUDGET)
+    assert joined.instructions == whole.instructions
+    for name, footprint in whole.footprints.items():
+        assert (joined.footprints[name].index == footprint.index).all()
+        assert (fingerprint(split.arena, joined.footprints[name].ids) == fingerprint(arena, footprint.ids)).all()
+
+
+@pytest.mark.parametrize(("candidate", "verdict"), [(text(), "proved"), (text(extra=MEETS), "refuted"), (text(barrier=""), "refuted")])
+def test_a_kernel_that_is_compared_with_nothing(tmp_path, small_batches, candidate, verdict):
+    """Order and memory only: no terms are sent."""
+    (tmp_path / "k.ptx").write_text(candidate)
+    args = "".join(f'[[args]]\nname = "{a.name}"\nkind = "tensor"\ndtype = "f32"\nshape = [{N}]\nrole = "{a.role.value}"\n' for a in ARGS)
+    (tmp_path / "k.toml").write_text(f'[launch]\ngrid = {CTAS}\nblock = 64\n{args}[candidate]\nptx = "k.ptx"\n')
+    rows = [check_file(tmp_path / "k.toml", CheckOptions(workers=workers)).to_json() for workers in (1, 2)]
+    assert [row.pop("seconds") and row.pop("peak_mib") and row["verdict"] for row in rows] == [verdict, verdict]
+    assert rows[0] == rows[1] and [task.outputs for task in small_batches] == [False]
+
+
+def test_small_launches_stay_whole(monkeypatch):
+    monkeypatch.setattr("ptx_engine.machine.parts.SMALLEST", 513)
+    assert not Split(parse(text()), "k", bind(LAUNCH, Arena()), 2, budget=BUDGET).tasks
 
 
 def marks(*rows):
@@ -174,7 +229,7 @@ def test_processes_of_our_own_give_the_same(tmp_path):
     program.write_text(
         "import sys; print('started', flush=True)\n"
         f"sys.path[:0] = [{str(root)!r}, {str(Path(__file__).parent)!r}]\n"
-        "import test_batches as t\nfrom volta_pass.parallel.batches import execute_in_parts\n"
+        "import test_batches as t\nimport ptx_engine.machine.parts as p\np.SMALLEST, p.WORTH = 1, 1e9\nfrom volta_pass.parallel.batches import execute_in_parts\n"
         "done, split = execute_in_parts(t.parse(t.text()), 'k', t.bind(t.LAUNCH, t.Arena()), 2, budget=t.BUDGET)\n"
         "print(split, len(done.findings), len(done.footprints['y'].index))\n"
     )

@@ -19,6 +19,8 @@ class CheckOptions:
     #: processes for the CTA batches of one side, and what each may allocate
     workers: int = 1
     memory_mib: int | None = None
+    #: False: what is written is not compared with anything
+    outputs: bool = True
 
     def budget(self) -> Budget:
         """The machine's budget for one side."""

@@ -23,7 +23,7 @@ from volta_pass.check.sides import ReadySide, SideRun, ready_side, refuse_unknow
 from volta_pass.job import launch_to_json
 from volta_pass.kernel_report import OWN_SOURCE, REFERENCE, Blame, Comparison, KernelReport
 from volta_pass.schedules import dependence_reason, for_all_schedules
-from volta_pass.spec import Spec, read_spec
+from volta_pass.spec import SideKind, Spec, read_spec
 
 
 def check_file(path: "str | Path", options: CheckOptions | None = None) -> KernelReport:
@@ -79,7 +79,8 @@ class _Check:
 
     def run(self) -> None:
         spec, report = self.spec, self.report
-        candidate = ready_side(spec.candidate, spec, self.options)
+        alone = spec.reference is None and spec.candidate.kind is not SideKind.TRITON
+        candidate = ready_side(spec.candidate, spec, replace(self.options, outputs=not alone))
         reference = ready_side(spec.reference, spec, self.options) if spec.reference is not None else candidate.own_source
         sides = [candidate] if reference is None else [candidate, reference]
         self._describe(candidate)

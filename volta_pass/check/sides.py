@@ -124,7 +124,15 @@ def _execute(module: Module, entry: str, bound: BoundLaunch, options: CheckOptio
         from volta_pass.parallel.batches import execute_in_parts
 
         done, split = execute_in_parts(
-            module, entry, bound, options.workers, budget=options.budget(), source=text, externs=externs, memory_mib=options.memory_mib
+            module,
+            entry,
+            bound,
+            options.workers,
+            budget=options.budget(),
+            source=text,
+            externs=externs,
+            memory_mib=options.memory_mib,
+            outputs=options.outputs,
         )
     else:
         done = execute(module, entry, bound, budget=options.budget(), source=text, externs=externs)

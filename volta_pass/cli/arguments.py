@@ -65,8 +65,12 @@ def _add_check(commands: Any) -> None:
 
 
 def _add_jobs(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--jobs", "-j", type=_positive_int, default=1, metavar="N", help="work in N processes")
+    _add_workers(parser, "work in N processes: on specs, or on the CTAs of one")
     parser.add_argument("--scheduler", default=None, metavar="ADDRESS", help="work on a Dask cluster (extra: cluster)")
+
+
+def _add_workers(parser: argparse.ArgumentParser, help_text: str) -> None:
+    parser.add_argument("--jobs", "-j", type=_positive_int, default=1, metavar="N", help=help_text)
     parser.add_argument("--memory-mib", type=_positive_int, default=None, metavar="M", help="memory of each of the N processes (Linux)")
 
 
@@ -75,6 +79,7 @@ def _add_race(commands: Any) -> None:
     parser.add_argument("kernel", metavar="KERNEL", help="a .ptx or .cu file")
     parser.add_argument("--spec", required=True, metavar="SPEC", help="a launch spec; its [candidate] is replaced by KERNEL")
     _add_check_options(parser)
+    _add_workers(parser, "run the CTAs in N processes")
 
 
 def _add_run(commands: Any) -> None:

@@ -16,4 +16,5 @@ def command(args: argparse.Namespace) -> int:
     """Check the kernel alone; the exit code is 1 if anything was found."""
     spec = with_defines(read_spec(args.spec, [args.kernel]), args.define)
     (read_source if kind_of(args.kernel) is SideKind.CUDA else read_ptx)(args.kernel)  # the command line's mistake, not the spec's
-    return show(check_spec(replace(spec, reference=None), check_options(args)), args, ptx_name=args.kernel)
+    options = replace(check_options(args), workers=args.jobs, memory_mib=args.memory_mib)
+    return show(check_spec(replace(spec, reference=None), options), args, ptx_name=args.kernel)

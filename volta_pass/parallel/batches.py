@@ -18,13 +18,15 @@ from volta_pass.parallel.pool import Lost, run_tasks
 
 def execute_in_parts(
     module: Module, entry: str | None, bound: BoundLaunch, workers: int, *, budget: Budget, source: str = "",
-    externs: Mapping[str, str] = NO_EXTERNS, memory_mib: int | None = None,
+    externs: Mapping[str, str] = NO_EXTERNS, memory_mib: int | None = None, outputs: bool = True,
 ) -> tuple[Execution, bool]:  # fmt: skip
     """As ``machine.execute``, over so many processes, and whether there was more than one part. Raises what ``execute`` raises.
 
+    Without ``outputs`` only order and memory are checked: footprints are empty.
+
     Raises NotSeparableError where the parts do not make up the whole: then the launch is to be run as one, in a fresh arena.
     """
-    split = Split(module, entry, bound, workers, budget=budget, source=source, externs=externs)
+    split = Split(module, entry, bound, workers, budget=budget, source=source, externs=externs, outputs=outputs)
     if not split.tasks:
         return split.machine.run(bound.launch.ctas, split.started), False
     with ThreadPoolExecutor(1) as waiting:
