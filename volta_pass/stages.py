@@ -26,8 +26,8 @@ from volta_pass.job import FunctionReference, Options, PtxReference, Reference, 
 
 if TYPE_CHECKING:
     from ptx_engine.machine import Execution
-    from volta_pass.references.freedoms import Freedoms
     from ptx_engine.syntax.ast import Module
+    from volta_pass.references.freedoms import Freedoms
 
 
 @dataclass

@@ -64,6 +64,12 @@ class Part:
     noted: tuple[str, ...] = ()
 
 
+def is_small(bound: BoundLaunch) -> bool:
+    """Whether a launch stays whole."""
+    count = len(linear_ctas(bound, bound.launch.ctas))
+    return count < 2 or count * bound.launch.threads < SMALLEST
+
+
 class Split:
     """One launch in parts: the first is run here, the others are tasks for others."""
 
@@ -71,15 +77,14 @@ class Split:
         self, module: Module, entry: str | None, bound: BoundLaunch, workers: int, *, budget: Budget, source: str = "",
         externs: Mapping[str, str] = NO_EXTERNS, outputs: bool = True,
     ) -> None:  # fmt: skip
-        """Parts are CTAs in their order; small launches stay whole. Raises what ``execute`` raises before anything runs."""
+        """Parts are CTAs in their order. Raises what ``execute`` raises before anything runs."""
         self.started = time.perf_counter()
         inputs = tuple(bound.arena.inputs)
         self.arena, self.bound, self.outputs = bound.arena, bound, outputs
         with self.arena.ledger() as self.decoded:
             self.machine = _machine(module, entry, bound, budget, source, externs)
         self.numbers = linear_ctas(bound, bound.launch.ctas)
-        small = len(self.numbers) * bound.launch.threads < SMALLEST
-        self.parts = np.array_split(self.numbers, 1 if small else min(workers, len(self.numbers)))
+        self.parts = np.array_split(self.numbers, min(workers, len(self.numbers)))
         blank = replace(bound, arena=None)  # type: ignore[arg-type]
         self.tasks = [PartTask(module, entry, blank, inputs, part, budget, source, externs, outputs) for part in self.parts[1:]]
 

@@ -10,7 +10,7 @@ from ptx_engine.decide.fingerprint import fingerprint
 from ptx_engine.errors import NotSeparableError
 from ptx_engine.launch import Launch, Role, TensorArg, bind
 from ptx_engine.machine import Budget, execute
-from ptx_engine.machine.parts import Split, run_part
+from ptx_engine.machine.parts import Split, is_small, run_part
 from ptx_engine.order.traffic import TOUCHED, WRITTEN, Touched, meeting
 from ptx_engine.syntax import parse
 from ptx_engine.terms import Arena
@@ -199,7 +199,9 @@ def test_a_kernel_that_is_compared_with_nothing(tmp_path, small_batches, candida
 
 def test_small_launches_stay_whole(monkeypatch):
     monkeypatch.setattr("ptx_engine.machine.parts.SMALLEST", 513)
-    assert not Split(parse(text()), "k", bind(LAUNCH, Arena()), 2, budget=BUDGET).tasks
+    assert is_small(bind(LAUNCH, Arena()))
+    monkeypatch.setattr("ptx_engine.machine.parts.SMALLEST", 512)
+    assert not is_small(bind(LAUNCH, Arena())) and is_small(bind(replace(LAUNCH, ctas=((0, 0, 0),)), Arena()))
 
 
 def marks(*rows):

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 
 from ptx_engine.launch import BoundLaunch
-from ptx_engine.machine import Budget, Execution
+from ptx_engine.machine import Budget, Execution, execute
 from ptx_engine.machine.executor import NO_EXTERNS
-from ptx_engine.machine.parts import Part, PartTask, Split, run_part
+from ptx_engine.machine.parts import Part, PartTask, Split, is_small, run_part
 from ptx_engine.syntax.ast import Module
 from volta_pass.parallel.pool import Lost, run_tasks
 
@@ -26,9 +26,9 @@ def execute_in_parts(
 
     Raises NotSeparableError where the parts do not make up the whole: then the launch is to be run as one, in a fresh arena.
     """
+    if is_small(bound):
+        return execute(module, entry, bound, budget=budget, source=source, externs=externs), False
     split = Split(module, entry, bound, workers, budget=budget, source=source, externs=externs, outputs=outputs)
-    if not split.tasks:
-        return split.machine.run(bound.launch.ctas, split.started), False
     with ThreadPoolExecutor(1) as waiting:
         others = waiting.submit(_elsewhere, split.tasks, memory_mib)
         first = split.here()
