@@ -1,4 +1,8 @@
-"""Budgets of an exact proof: seconds, term operations and memory, all arguments; running out is a verdict, never a hang."""
+"""Budgets of an exact proof: term operations, seconds and memory, all arguments; running out is a verdict, never a hang.
+
+Term operations are counted and depend on nothing else. Seconds are those that the deciding thread itself computes: what other
+processes and threads do at the same time takes nothing away, so that load does not turn a proof into an unknown.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class ProofBudget:
-    """``seconds`` of wall time for one call of ``prove_columns``; ``terms`` bounds the monomials touched by one class, ``bytes``
+    """``seconds`` of CPU time for one call of ``prove_columns``; ``terms`` bounds the monomials touched by one class, ``bytes``
     the resident memory of the process (0: not looked at)."""
 
     seconds: float = 60.0
@@ -25,6 +29,11 @@ class Undecided(Exception):
 
 class BudgetSpent(Undecided):
     """The exact budget ran out."""
+
+
+def clock() -> float:
+    """The CPU seconds of this thread: what every deadline of the decider is measured on."""
+    return time.thread_time()
 
 
 def resident_bytes() -> int:
@@ -57,7 +66,7 @@ class Meter:
         self.spent += count
         if self.spent >= self._next_look:
             self._next_look = self.spent + _CLOCK
-            if time.monotonic() > self._deadline:
+            if clock() > self._deadline:
                 raise BudgetSpent("exact budget ran out (time)")
             if self._bytes and self.spent >= self._next_memory:
                 self._next_memory = self.spent + _MEMORY
@@ -72,7 +81,7 @@ class Meter:
     def resume(self) -> None:
         """After an attempt that ran out of its share: raise if the whole budget has run out."""
         self.need(0)
-        if time.monotonic() > self._deadline:
+        if clock() > self._deadline:
             raise BudgetSpent("exact budget ran out (time)")
 
     @contextmanager

@@ -15,18 +15,20 @@ from enum import Enum
 
 import numpy as np
 
-from ptx_engine.decide.budget import ProofBudget, resident_bytes
+from ptx_engine.decide.budget import ProofBudget, clock, resident_bytes
 from ptx_engine.decide.culprit import World
 from ptx_engine.decide.domain import PARTIAL, narrowed, vanished
 from ptx_engine.decide.explain import explain
 from ptx_engine.decide.fingerprint import DEFAULT_POINTS, Fingerprints
 from ptx_engine.decide.names import storage_names
 from ptx_engine.decide.outputs import Reporter, State, Tensor, open_tensor, undefined_reason
+from ptx_engine.decide.sessions import Doubt
 from ptx_engine.decide.templates import ClassResult, Outcome, prove_cheaply, prove_columns, prove_normal_forms
 from ptx_engine.decide.unify import CONSTANTS_WITHIN_1_ULP, unified
-from ptx_engine.decide.witness import Pair, approximated, differs, digits, is_undefined, near_miss, rational_text, screen, search
+from ptx_engine.decide.witness import Pair, Screen, approximated, differs, digits, is_undefined, near_miss, rational_text, screen, search
 from ptx_engine.launch import BoundLaunch, Footprint
 from ptx_engine.terms.arena import CONST_CAP, NAN, Arena
+from ptx_engine.terms.ops import Op
 from ptx_engine.verdict import Method, OutputVerdict, Status, Verdict
 
 #: float64 relative difference above which a pair goes to the witness search before it goes to the prover
@@ -37,8 +39,11 @@ _FEW = 16
 _WORLD_OUTPUTS, _WORLD_TERMS = 1 << 18, 1 << 22
 #: outputs looked at in float64 where fingerprints agree
 _SAMPLE = 64
-#: outputs looked at in float64 where fingerprints alone are to prove: neighbours, which share most of their terms
-_GLANCE = 2
+#: outputs looked at in float64 where fingerprints alone are to prove: in an arena of more terms than this, two neighbours, which
+#: share most of their terms; else a sample
+_SMALL_ARENA, _GLANCE = 1 << 18, 2
+#: terms from which on an output is evaluated before any proof is tried, if there are exponentials
+_DEAR_TERMS = 1 << 22
 #: proved classes per tensor whose domains are compared
 _DOMAIN_CLASSES = 64
 #: representatives per tensor that a witness is searched for
@@ -55,7 +60,7 @@ class Mode(Enum):
 @dataclass(frozen=True, slots=True)
 class Budget:
     """``seconds`` for all exact proofs together, ``terms`` per proof, ``mib`` of memory on top of what the process holds, and
-    ``witness_seconds`` per output tensor."""
+    ``witness_seconds`` per output tensor. Seconds are CPU time of the deciding thread (see ``budget``)."""
 
     seconds: float = 60.0
     terms: int = 20_000_000
@@ -98,9 +103,11 @@ class _Decision:
         self.prover = prover or prove_columns
         self.report = Reporter(arena, launch)
         self.ledger: dict[str, None] = {}
-        self.deadline = time.monotonic() + budget.seconds
+        self.deadline = clock() + budget.seconds
         held = resident_bytes()
         self.bytes = held + int(budget.mib * (1 << 20)) if held else 0
+        #: whether cheap proofs were given up because outputs differ in float64
+        self.doubted = False
         self.prints: Fingerprints | None = None
         self.tensors: list[Tensor] = []
         self._world: World | None = None
@@ -138,16 +145,27 @@ class _Decision:
             verdicts.append(self.report.verdict_of(tensor, self.budget.points))
         return self._summary(verdicts, started)
 
-    def _prove_cheaply(self, tensors: list[Tensor]) -> None:
-        """What canonical forms prove needs neither fingerprints nor witnesses. All tensors together: they share inner terms."""
-        waiting = [tensor.where(State.UNKNOWN) for tensor in tensors]
+    def _prove_cheaply(self, tensors: list[Tensor], states: tuple[State, ...] = (State.UNKNOWN,), certain: bool = False) -> None:
+        """What canonical forms prove needs neither fingerprints nor witnesses. All tensors together: they share inner terms.
+
+        Unless it is ``certain`` which outputs differ: where some do in float64, the rest waits until that is settled. Failing
+        proofs of large terms are dear.
+        """
+        waiting = [tensor.where(*states) for tensor in tensors]
         if not sum(map(len, waiting)):
             return
         left, right = (np.concatenate([side(t)[rows] for t, rows in zip(tensors, waiting)]) for side in (_reference, _candidate))
         first, inverse = distinct_pairs(left, right)
+        left, right = left[first], right[first]
+        doubt = Doubt(lambda position: self._differs(left[[position]], right[[position]]))
+        if not certain and self._dear() and doubt.at(len(left) // 2):
+            self.doubted = True
+            return
         number = np.full(len(first), -1, np.int64)
-        budget = ProofBudget(max(self.deadline - time.monotonic(), 0.0) / 2, self.budget.terms, self.bytes)
-        for i, result in enumerate(prove_cheaply(self.arena, left[first], right[first], budget)):
+        budget = ProofBudget(max(self.deadline - clock(), 0.0) / 2, self.budget.terms, self.bytes)
+        results = prove_cheaply(self.arena, left, right, budget, None if certain else doubt)
+        self.doubted = doubt.confirmed
+        for i, result in enumerate(results):
             number[result.members] = i
             self.ledger.update(dict.fromkeys(result.assumptions))
         start = 0
@@ -156,6 +174,14 @@ class _Decision:
             start += len(rows)
             tensor.state[rows[mine >= 0]] = State.PROVED.value
             tensor.classes += len(np.unique(mine[mine >= 0]))
+
+    def _dear(self) -> bool:
+        """Whether a proof that fails takes far longer than evaluating an output: many terms, exponentials among them."""
+        return len(self.arena) > _DEAR_TERMS and bool((self.arena.columns()[0] == Op.EXP2).any())
+
+    def _differs(self, reference: np.ndarray, candidate: np.ndarray) -> bool:
+        """Whether any of a few pairs of ids differs in float64."""
+        return bool(_differing(screen(self.arena, reference, candidate, seed=self.budget.seed)).any())
 
     def _unify(self, tensors: list[Tensor]) -> None:
         """Replace the candidate's constants that are within a rounding of the reference's, and say which."""
@@ -191,6 +217,8 @@ class _Decision:
             tensor.state[held] = State.UNKNOWN.value
         if self.mode is Mode.FINGERPRINT:
             self._accept_matches(tensor)
+        if self.doubted:
+            self._prove_cheaply([tensor], (State.MATCHED, State.SUSPECT), certain=True)
         self._prove(tensor, tensor.where(State.MATCHED, State.SUSPECT))
         if tensor.found is None:
             self._last_resort(tensor)
@@ -212,7 +240,7 @@ class _Decision:
         """Rows that differ in float64, in order, and those that do not."""
         order = self.prints.plan if self.prints is not None and len(rows) > _FEW else None
         result = screen(self.arena, tensor.reference[rows], tensor.candidate[rows], seed=self.budget.seed, order=order)
-        differing = (result.difference > _SUSPICIOUS) | (np.isnan(result.difference) & (result.one_sided > 0))
+        differing = _differing(result)
         seen = result.difference[~np.isnan(result.difference) & ~differing]
         if len(seen):
             tensor.difference = max(tensor.difference or 0.0, float(seen.max()))
@@ -224,11 +252,14 @@ class _Decision:
         if not len(rows):
             return
         middle = max(0, len(rows) // 2 - 1)
-        sample = rows[middle : middle + _GLANCE]
-        differing, _ = self._screen(tensor, sample)
-        if len(differing):
-            self._witness(tensor, differing)
-            return
+        few = len(self.arena) > _SMALL_ARENA
+        sample = rows[middle : middle + _GLANCE] if few else rows[np.unique(np.linspace(0, len(rows) - 1, _SAMPLE).astype(np.intp))]
+        if len(self._screen(tensor, sample)[0]):
+            differing, alike = self._screen(tensor, rows)  # all of them, for the map
+            if not self._witness(tensor, differing):
+                return
+            tensor.state[differing] = State.UNKNOWN.value
+            rows = alike
         if self._partial() and narrowed(self.arena, tensor.reference[sample[:1]], tensor.candidate[sample[:1]], seed=self.budget.seed):
             return
         tensor.state[rows] = State.PROVED.value
@@ -239,10 +270,10 @@ class _Decision:
 
     def _prove(self, tensor: Tensor, rows: np.ndarray) -> None:
         """Exact proofs of the given rows, each distinct pair once."""
-        if not len(rows) or (self.mode is Mode.FINGERPRINT and tensor.found is not None):
+        if not len(rows):
             return
         first, inverse = distinct_pairs(tensor.reference[rows], tensor.candidate[rows])
-        left = self.deadline - time.monotonic()
+        left = self.deadline - clock()
         if left <= 0:
             tensor.say("exact budget ran out (time)")
             return
@@ -302,9 +333,9 @@ class _Decision:
 
     def _witness(self, tensor: Tensor, rows: np.ndarray) -> bool:
         """Search a witness for the first few rows; a confirmed one is explained and kept."""
-        deadline = time.monotonic() + self.budget.witness_seconds
+        deadline = clock() + self.budget.witness_seconds
         for row in rows[:_ATTEMPTS]:
-            left = deadline - time.monotonic()
+            left = deadline - clock()
             if left <= 0:
                 break
             pair = Pair(self.arena, int(tensor.reference[row]), int(tensor.candidate[row]))
@@ -350,6 +381,11 @@ class _Decision:
         method = Method.FINGERPRINT if self.mode is Mode.FINGERPRINT else Method.EXACT
         points = self.budget.points if self.prints is not None else 0
         return Verdict(status, method, verdicts, reason, list(ledger), time.monotonic() - started, points)
+
+
+def _differing(result: Screen) -> np.ndarray:
+    """Which pairs of a screen differ, or have a value on one side only."""
+    return np.asarray((result.difference > _SUSPICIOUS) | (np.isnan(result.difference) & (result.one_sided > 0)))
 
 
 def distinct_pairs(left: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

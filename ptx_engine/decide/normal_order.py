@@ -19,6 +19,7 @@ from ptx_engine.decide.normal_forms import Forms
 from ptx_engine.decide.normal_ring import ONE_TERM, Atom, Coef, Kind, Poly, Sign, add_into, small
 from ptx_engine.decide.normal_sign import integral, poly_range, poly_sign
 
+_LEAST_LIMIT = 8  # of more arguments the usual coefficients are pulled out, not the least ones (a shorter form)
 _DOMINATION_LIMIT = 12  # maxima of at most so many arguments are searched for dominated ones
 
 
@@ -94,13 +95,33 @@ class Maxima:
         return frozenset(kept)
 
     def _shift(self, ordered: list[int]) -> tuple[list[int], Poly]:
-        """Arguments less their termwise minimum: the same whatever is added to all of them."""
-        least = self._least(ordered)
+        """Arguments less their termwise minimum, or of many less what most have: the same whatever is added to all of them."""
+        least = self._least(ordered) if len(ordered) <= _LEAST_LIMIT else self._usual(ordered)
         if not least:
             return ordered, {}
         add = self.forms.add
         self.forms.meter.spend(sum(len(self._values[m]) for m in ordered))
         return [self.intern(add(self._values[m], least, -1)) for m in ordered], least
+
+    def _usual(self, ordered: list[int]) -> Poly:
+        """Per term the coefficient that most arguments have (0 where they lack it; the least of those that stand equally often),
+        without zeros. It moves with any shift of all arguments, as the least one does, but where each argument has a term of its
+        own (a minimum is the maximum of negatives) it leaves them short."""
+        counts: dict[int, dict[Coef, int]] = {}
+        for m in ordered:
+            for t, c in self._values[m].items():
+                found = counts.setdefault(t, {})
+                found[c] = found.get(c, 0) + 1
+        usual: Poly = {}
+        for t, found in counts.items():
+            absent = len(ordered) - sum(found.values())
+            if absent:
+                found[0] = absent
+            most = max(found.values())
+            coef = min(c for c, count in found.items() if count == most)
+            if coef:
+                usual[t] = coef
+        return usual
 
     def _least(self, ordered: list[int]) -> Poly:
         """Per term the least coefficient over all arguments (0 where an argument lacks the term), without zeros."""

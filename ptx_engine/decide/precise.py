@@ -35,6 +35,25 @@ class Cone:
         self.inputs: list[int] = self.plan.input_ids().tolist()
         self.constants: list[int] = self.plan.constant_ids().tolist()
 
+    def below(self, root: int) -> tuple[list[int], list[int]]:
+        """The inputs and the interned constants that one of the outputs depends on, in the order of ``inputs`` and ``constants``."""
+        order = self.plan
+        reached = np.zeros(len(order.ids), bool)
+        reached[order.at(np.array([root]))] = True
+        for step in reversed(order.steps):
+            wanted = reached[step.ids]
+            if not wanted.any():
+                continue
+            if step.rows is not None and step.cols is not None and step.c is not None:  # products of both sides may be one tile
+                reached[step.rows[wanted.any(axis=2)]] = True
+                reached[step.cols[wanted.any(axis=1)]] = True
+                reached[step.c[wanted]] = True
+                continue
+            for operands in step.operand_ids():
+                reached[operands[wanted]] = True
+        inputs, constants = np.array(self.inputs, np.int32), np.array(self.constants, np.int32)
+        return inputs[reached[order.at(inputs)]].tolist(), constants[reached[order.at(constants)]].tolist()
+
     def evaluate(self, inputs: Mapping[int, "mpq | int"], bits: int, constants: "Mapping[int, int] | None" = None) -> dict[int, Value]:
         """Values of all nodes. ``inputs`` maps input ids to rationals (0 where missing); ``constants`` replaces constants."""
         with gmpy2.context(precision=bits, emax=gmpy2.get_emax_max(), emin=gmpy2.get_emin_min()):

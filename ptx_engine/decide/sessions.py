@@ -6,7 +6,7 @@ split and its parts proved apart; outputs that are left alone share one template
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
@@ -59,6 +59,22 @@ class SplitConstants(Exception):
     """The class is to be proved again with constants told apart that a variable stood for."""
 
 
+class Doubt:
+    """A look at numbers, taken once: when the proof of a class has failed, and the next ones may fail as dearly."""
+
+    def __init__(self, look: Callable[[int], bool]) -> None:
+        self._look = look  # whether the sides of an output, given by its position, differ
+        self._taken = False
+        self.confirmed = False
+
+    def at(self, position: int) -> bool:
+        """Whether outputs differ, so that further proofs are not to be tried before that is settled."""
+        if not self._taken:
+            self._taken = True
+            self.confirmed = self._look(position)
+        return self.confirmed
+
+
 class Depth(Enum):
     """CANONICAL stops where the canonical forms differ; FULL goes on to normal forms."""
 
@@ -70,7 +86,9 @@ class Session:
     def __init__(
         self, arena: "Arena | CutView", reference: np.ndarray, candidate: np.ndarray, budget: ProofBudget, deadline: float,
         depth: Depth = Depth.FULL, leaves: np.ndarray | None = None, patient: bool = True, allowance: int | None = None,
+        doubt: Doubt | None = None,
     ) -> None:  # fmt: skip
+        self._doubt = doubt
         self._patient = patient  # whether a class whose proof fails is split by how its inputs coincide
         self._allowance = allowance  # term operations left for all normal forms together; None: as the budget has it
         self._alike = False  # whether the last class was proved by its normal form, within the allowance
@@ -101,8 +119,14 @@ class Session:
                 waiting.append((members, True))
             except Undecided as reason:
                 self._results.append(ClassResult(members, Outcome.UNKNOWN, str(reason)))
+            if self._doubt is not None and self._failed() and self._doubt.at(int(self._results[-1].members[0])):
+                return self._results
         self._singles()
         return sorted(self._results, key=lambda r: int(r.members[0]))
+
+    def _failed(self) -> bool:
+        """Whether the class that was looked at last is not proved."""
+        return bool(self._results) and self._results[-1].outcome is not Outcome.EQUAL
 
     def _trivial(self) -> None:
         """Outputs that are one and the same term, and outputs that are no value."""

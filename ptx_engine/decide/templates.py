@@ -8,15 +8,14 @@ since only a real witness refutes. UNKNOWN carries its reason; budgets running o
 from __future__ import annotations
 
 import gc
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import numpy as np
 
-from ptx_engine.decide.budget import ProofBudget
+from ptx_engine.decide.budget import ProofBudget, clock
 from ptx_engine.decide.cuts import find_cuts
-from ptx_engine.decide.sessions import ClassResult, Depth, Outcome, Session
+from ptx_engine.decide.sessions import ClassResult, Depth, Doubt, Outcome, Session
 from ptx_engine.terms.arena import Arena
 
 __all__ = ["ClassResult", "Outcome", "ProofBudget", "prove_cheaply", "prove_columns", "prove_normal_forms"]
@@ -45,13 +44,16 @@ def _collector_paused() -> Iterator[None]:
 
 
 @_collector_paused()
-def prove_cheaply(arena: Arena, reference: np.ndarray, candidate: np.ndarray, budget: ProofBudget) -> list[ClassResult]:
-    """The outputs that canonical forms prove, with shared inner terms as variables first and whole terms then; only EQUAL."""
+def prove_cheaply(
+    arena: Arena, reference: np.ndarray, candidate: np.ndarray, budget: ProofBudget, doubt: Doubt | None = None
+) -> list[ClassResult]:
+    """The outputs that canonical forms prove, with shared inner terms as variables first and whole terms then; only EQUAL.
+    Nothing more is tried once ``doubt`` is confirmed."""
     left, right = np.asarray(reference, np.int32).ravel(), np.asarray(candidate, np.int32).ravel()
-    deadline = time.monotonic() + budget.seconds
-    results = _prove_by_cuts(arena, left, right, budget, deadline)
+    deadline = clock() + budget.seconds
+    results = _prove_by_cuts(arena, left, right, budget, deadline, doubt)
     rest = _unproved(len(left), results)
-    if len(rest) and not results:
+    if len(rest) and not results and not (doubt is not None and doubt.confirmed):
         whole = Session(arena, left[rest], right[rest], budget, deadline, Depth.CANONICAL, patient=False).run()
         results += [_moved(r, rest) for r in whole if r.outcome is Outcome.EQUAL]
     return results
@@ -66,7 +68,7 @@ def prove_rest(
     rest = _unproved(len(left), proved)
     if not len(rest):
         return []
-    deadline = time.monotonic() + budget.seconds
+    deadline = clock() + budget.seconds
     return [_moved(r, rest) for r in Session(arena, left[rest], right[rest], budget, deadline).run()]
 
 
@@ -94,7 +96,9 @@ _SHORT_TERMS = 500_000
 _ROUNDS = 4
 
 
-def _prove_by_cuts(arena: Arena, reference: np.ndarray, candidate: np.ndarray, budget: ProofBudget, deadline: float) -> list[ClassResult]:
+def _prove_by_cuts(
+    arena: Arena, reference: np.ndarray, candidate: np.ndarray, budget: ProofBudget, deadline: float, doubt: Doubt | None
+) -> list[ClassResult]:
     """The outputs that are proved with inner terms as variables (see ``cuts``); nothing for those that are not."""
     if not len(reference):
         return []
@@ -111,7 +115,7 @@ def _prove_by_cuts(arena: Arena, reference: np.ndarray, candidate: np.ndarray, b
             open_[result.members] = False
         if not open_.any():
             sides = cuts.twin_of(reference), cuts.twin_of(candidate)
-            outputs = Session(view, *sides, budget, deadline, allowance=_SHORT_TERMS).run()
+            outputs = Session(view, *sides, budget, deadline, allowance=_SHORT_TERMS, doubt=doubt).run()
             return [r for r in outputs if r.outcome is Outcome.EQUAL and not r.narrower]
         cuts = cuts.without(np.unique(group[open_]))
     return []

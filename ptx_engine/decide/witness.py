@@ -8,7 +8,6 @@ as the sides still differ. A point where a side is no real number (0/0, log of a
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -16,6 +15,7 @@ import gmpy2
 import numpy as np
 from gmpy2 import mpq
 
+from ptx_engine.decide.budget import clock
 from ptx_engine.decide.levels import Plan
 from ptx_engine.decide.oracle import STYLES, InputValues, Reals, integer_range, random_inputs
 from ptx_engine.decide.precise import Cone, Value, is_nan
@@ -91,10 +91,10 @@ class Pair:
         self.arena, self.reference, self.candidate = arena, reference, candidate
         self.cone = Cone(arena, [reference, candidate])
         self.inputs = np.array(self.cone.inputs, np.int32)
-        sides = [Cone(arena, [ident]) for ident in (reference, candidate)]
+        (first, mine_constants), (second, their_constants) = (self.cone.below(ident) for ident in (reference, candidate))
         #: constants of each side, and inputs that only one side depends on (as terms)
-        self.constants = (sides[0].constants, sides[1].constants)
-        mine, theirs = (set(side.inputs) for side in sides)
+        self.constants = (mine_constants, their_constants)
+        mine, theirs = set(first), set(second)
         self.one_sided = (sorted(mine - theirs, reverse=True), sorted(theirs - mine, reverse=True))
 
     def difference(self, points: np.ndarray) -> np.ndarray:
@@ -175,7 +175,7 @@ def _apart(previous: tuple[Value, Value], current: tuple[Value, Value]) -> float
 
 def search(pair: Pair, hints: Sequence[dict[int, mpq]] = (), *, seconds: float = 2.0) -> Confirmed | None:
     """A confirmed, small witness for a pair, or None. ``hints`` are points to try first."""
-    deadline = time.monotonic() + seconds
+    deadline = clock() + seconds
     for hint in hints:
         found = pair.confirm(hint)
         if found is not None:
@@ -187,7 +187,7 @@ def search(pair: Pair, hints: Sequence[dict[int, mpq]] = (), *, seconds: float =
         found = pair.confirm(_exact(pair, points[:, point]))
         if found is not None:
             return _smaller(pair, points[:, point], found, deadline)
-        if time.monotonic() > deadline:
+        if clock() > deadline:
             break
     return None
 
@@ -239,7 +239,7 @@ def _smaller(pair: Pair, point: np.ndarray, found: Confirmed, deadline: float) -
     least = min(1e-3, found.relative / 16)
     current = point.copy()
     parts = 2
-    while time.monotonic() < deadline:
+    while clock() < deadline:
         live = np.flatnonzero(current)
         if len(live) <= 1:
             break

@@ -63,10 +63,25 @@ def test_time_runs_out(monkeypatch: pytest.MonkeyPatch) -> None:
         looks[0] += 1
         return now[0]
 
-    monkeypatch.setattr(time, "monotonic", clock)
+    monkeypatch.setattr(time, "thread_time", clock)
     verdict = _monster(40, Budget(seconds=0.03, witness_seconds=0.01))
     assert verdict.status is Status.UNKNOWN and "ran out (time)" in verdict.reason
     assert looks[0] < 120
+
+
+def test_a_clock_on_the_wall_takes_nothing_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hours between two looks, as on a machine that does other things: what is proved in a moment's work stays proved."""
+    now = [0.0]
+
+    def clock() -> float:
+        now[0] += 3600.0
+        return now[0]
+
+    for name in ("monotonic", "perf_counter", "time"):
+        monkeypatch.setattr(time, name, clock)
+    assert _monster(5, Budget()).status is Status.PROVED
+    monkeypatch.setattr(time, "thread_time", clock)
+    assert _monster(5, Budget()).status is Status.UNKNOWN
 
 
 def test_memory_runs_out_by_the_figures_of_the_system(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,8 +9,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from ptx_engine.decide import CONSTANTS_WITHIN_1_ULP, Budget, Mode, decide
+from ptx_engine.decide import CONSTANTS_WITHIN_1_ULP, Budget, Mode, decide, driver
 from ptx_engine.decide.budget import ProofBudget
+from ptx_engine.decide.fingerprint import Fingerprints
 from ptx_engine.decide.templates import ClassResult, Outcome
 from ptx_engine.launch import BoundLaunch, Footprint, Launch, Role, TensorArg, bind
 from ptx_engine.terms import NAN, NEG_INF, ONE, UNDEF, Arena, Ids, Op
@@ -92,6 +93,46 @@ def test_fingerprint_mode_states_its_bound() -> None:
 
 def _gives_up(arena: Arena, reference: np.ndarray, candidate: np.ndarray, budget: ProofBudget) -> list[ClassResult]:
     return [ClassResult(np.arange(len(reference)), Outcome.UNKNOWN, "exact budget ran out (time)")]
+
+
+def test_fingerprint_mode_gives_the_map_over_all_outputs() -> None:
+    arena, _, a, b = matmul(16, 16, 32)
+    whole, steps = product(arena, a, b, 32), product(arena, a, b, 8).copy()
+    steps[0, :, 5] = product(arena, a, b[:, 5:6], 16)[0, :, 0]  # equal all the same
+    steps[0, 3, :] = product(arena, a[:, 3:4, :31], b[..., :31], 31)[0, 0]
+    verdict = compare(arena, whole, steps, mode=Mode.FINGERPRINT)
+    assert verdict.status is Status.REFUTED and only(verdict).failing.tolist() == list(range(48, 64))
+
+
+@pytest.mark.parametrize("wrong", [slice(0, 256), slice(112, 144)])
+def test_fingerprints_that_deceive_are_found_out_with_the_map(wrong: slice, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fingerprints that agree everywhere: numbers say which outputs differ, the others are taken as they are."""
+    monkeypatch.setattr(Fingerprints, "of", lambda self, ids, level=0: np.zeros((len(ids), 4), np.uint32))
+    arena, _, a, b = matmul(16, 16, 32)
+    whole, steps = product(arena, a, b, 32).ravel(), product(arena, a, b, 8).ravel()
+    short = product(arena, a[..., :31], b[..., :31], 31).ravel()
+    steps[wrong] = short[wrong]
+    verdict = compare(arena, whole, steps, mode=Mode.FINGERPRINT)
+    assert verdict.status is Status.REFUTED and only(verdict).failing.tolist() == list(range(wrong.start, wrong.stop))
+    assert only(verdict).witness is not None
+
+
+@pytest.mark.parametrize("rows", [range(8), range(3, 4)])
+def test_cheap_proofs_stop_where_numbers_differ_and_go_on_for_the_rest(rows: range, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Softmax rows, some of them without their maximum in the sum's exponents: the others are proved all the same."""
+    monkeypatch.setattr(driver, "_DEAR_TERMS", 0)
+    arena, x = vector(8 * 16)
+    scores = x.reshape(8, 16)
+    top = np.asarray(arena.nary(Op.NMAX, scores))[:, None]
+    plain, shifted = np.asarray(arena.exp(scores)), np.asarray(arena.exp(arena.sub(scores, top)))
+    wrong = shifted.copy()
+    wrong[list(rows)] = plain[list(rows)]
+    reference = arena.div(plain, np.asarray(arena.nary(Op.NSUM, plain))[:, None])
+    candidate = arena.div(shifted, np.asarray(arena.nary(Op.NSUM, wrong))[:, None])
+    verdict = compare(arena, reference, candidate)
+    assert verdict.status is Status.REFUTED
+    assert only(verdict).failing.tolist() == [16 * row + column for row in rows for column in range(16)]
+    assert compare(arena, reference, arena.div(shifted, np.asarray(arena.nary(Op.NSUM, shifted))[:, None])).status is Status.PROVED
 
 
 def test_a_budget_that_runs_out_is_unknown_with_what_is_known() -> None:

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from gmpy2 import mpq
 from normal_terms import Builder, prove, proved
 
-from ptx_engine.decide.templates import Outcome
+from ptx_engine.decide import decide
+from ptx_engine.decide.budget import Meter
+from ptx_engine.decide.templates import Outcome, ProofBudget, prove_normal_forms
+from ptx_engine.terms import symbols
+from ptx_engine.terms.expr import Expr, maximum, minimum
+from ptx_engine.verdict import Status
 
 
 @pytest.mark.parametrize("method", ["moments", "chan"])
@@ -48,3 +54,64 @@ def test_attention_over_many_keys_is_linear() -> None:
     wrong, _, _ = b.online([*s[:-1], s[0]], v, 16)
     (result,) = prove(b, [reference], [wrong])
     assert result.outcome is Outcome.DIFFERENT
+
+
+def _minimum(items: list[Expr], shift: Expr) -> tuple[Expr, Expr]:
+    """The least of some values and their greatest size, shifted inside, and outside in another order."""
+    inside = minimum(*[item + shift for item in items]) * maximum(*map(abs, items))
+    mirrored = items[::-1]
+    return inside, (-maximum(*[-item for item in mirrored]) + shift) * maximum(maximum(*mirrored), -minimum(*mirrored))
+
+
+def _spent(monkeypatch: pytest.MonkeyPatch, reference: Expr, candidate: Expr) -> tuple[Outcome, int]:
+    """What the full normal form says, and the term operations it took."""
+    meters: list[Meter] = []
+    init = Meter.__init__
+
+    def kept(self: Meter, *arguments: object) -> None:
+        init(self, *arguments)  # type: ignore[arg-type]
+        meters.append(self)
+
+    monkeypatch.setattr(Meter, "__init__", kept)
+    sides = (np.array([side.id], np.int32) for side in (reference, candidate))
+    (result,) = prove_normal_forms(reference.arena, *sides, ProofBudget())
+    monkeypatch.undo()
+    return result.outcome, sum(meter.spent for meter in meters)
+
+
+def test_a_minimum_costs_what_a_maximum_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Linear in the number of values: four times as many may not cost sixteen times as much."""
+    costs = []
+    for count in (64, 256):
+        x, shift = symbols(f"x:{count} c")
+        outcome, spent = _spent(monkeypatch, *_minimum(list(x), shift))
+        assert outcome is Outcome.EQUAL
+        costs.append(spent)
+    assert costs[1] < 6 * costs[0]
+
+
+@pytest.mark.parametrize("count", [2, 3, 16, 20])
+def test_minima_of_other_values_are_not_proved(count: int) -> None:
+    x, shift = symbols(f"x:{count} c")
+    items = list(x)
+    reference, candidate = _minimum(items, shift)
+    assert decide(reference, candidate).status is Status.PROVED
+    for wrong in (
+        _minimum(items[:-1], shift)[1],
+        _minimum([*items[:-1], items[-1] + 1], shift)[1],
+        _minimum(items, shift + shift)[1],
+        _minimum([*items, -items[0]], shift)[1],
+        _minimum([item * 2 for item in items], shift)[1] / 4,
+    ):
+        assert decide(reference, wrong).status is Status.REFUTED
+
+
+@pytest.mark.parametrize("count", [16, 17, 33])
+@pytest.mark.parametrize("offset", [-2, 0, 1, 3])
+def test_maxima_are_the_same_whatever_is_added_to_all_values(count: int, offset: int) -> None:
+    """Values with one constant in most, another in some, none in the rest: shifted inside against outside."""
+    x, c = symbols(f"x:{count} c")
+    items = [item + (c if n % 3 else 2 * c) - (n == 1) * 5 for n, item in enumerate(x)]
+    reference = maximum(*[item + offset * c for item in items])
+    assert decide(reference, maximum(*items) + offset * c).status is Status.PROVED
+    assert decide(reference, maximum(*items) + (offset + 1) * c).status is Status.REFUTED
