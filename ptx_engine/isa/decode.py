@@ -39,12 +39,13 @@ TYPE_BITS = {
 @dataclass(frozen=True, slots=True)
 class Strength:
     """How strong a load or store is: memory order and scope by their PTX names; whether anyone reads a loaded value, and whether
-    control depends on it."""
+    control depends on it; whether it is strong by being volatile only."""
 
     sem: str
     scope: str
     wanted: bool
     decides: bool
+    volatile: bool
 
 
 class MemoryOps(Protocol):

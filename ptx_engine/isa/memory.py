@@ -55,12 +55,15 @@ STRONG_TYPES = f"{SPACE} {EVICT} {L2} {HINT} {PREFETCH} {VEC} {TYPES}"
              f"mmio sem=relaxed scope=sys [space=global] {TYPES}", source=_S + "ld")  # fmt: skip
 def ld_strong(d: Decode) -> Step:
     """A strong load; ``.volatile`` is relaxed at the scope of the space, as the ISA has it."""
-    env, strong = d.env, d.env.memory.strong_load
+    env, strong, volatile = d.env, d.env.memory.strong_load, d.has("volatile")
     sem, scope = strength(d)
     targets = [d.dst_of(e) for e in d.elements(0)]
 
+    def how() -> Strength:
+        return Strength(sem, scope, any(map(env.is_read, targets)), any(map(env.decides, targets)), volatile)
+
     def load(g: Group, space: str, address: "int | np.ndarray", widths: tuple[int, ...], pc: int) -> list[Value]:
-        return strong(g, space, address, widths, pc, Strength(sem, scope, any(map(env.is_read, targets)), any(map(env.decides, targets))))
+        return strong(g, space, address, widths, pc, how())
 
     return _load(d, load)
 
@@ -155,7 +158,7 @@ def st(d: Decode) -> Step:
 def st_strong(d: Decode) -> Step:
     """A strong store."""
     strong = d.env.memory.strong_store
-    how = Strength(*strength(d), False, False)
+    how = Strength(*strength(d), False, False, d.has("volatile"))
     return _store(d, lambda g, space, address, values, widths, pc: strong(g, space, address, values, widths, pc, how))
 
 

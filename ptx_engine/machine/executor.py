@@ -23,6 +23,7 @@ from ptx_engine.isa.warp import LanesMissing
 from ptx_engine.launch import BoundLaunch, Role
 from ptx_engine.machine.arms import Arms
 from ptx_engine.machine.barriers import Barriers, Completed, Waiting, divided, reduce
+from ptx_engine.machine.chances import Chances
 from ptx_engine.machine.data_flow import DataFlow
 from ptx_engine.machine.deadlocks import Deadlocks, divided_warps, stuck_at_barriers, stuck_at_warp_syncs, stuck_in_loops
 from ptx_engine.machine.environment import MachineEnvironment, local_layout, shared_layout
@@ -109,7 +110,8 @@ class Machine:
         self.arms = Arms(self.program, self.env.widths, self._charge)
         self.data_flow = DataFlow(flat.instructions, self.program.uses, self.env.register)
         self.env.exchanged = self.data_flow.exchanged
-        self.log.harmless = self.program.analysis.harmless
+        self.chances = Chances(self.program, self.order)
+        self.log.harmless = self.chances.harmless
         self.env.order.exchanging = self.program.analysis.has_mbarriers
         self.executed = 0
         self.fusion = Fusion(self.program, self._target(), None if self.program.analysis.has_mbarriers else budget.fuse_after)
@@ -473,7 +475,8 @@ class Machine:
 
     def findings(self) -> list[Finding]:
         """All findings so far, with the PTX and user lines filled in."""
-        return [self._placed(f) for f in (*self.log.findings(), *self.deadlocks.findings(), *self.order.finish())]
+        found = (*self.log.findings(), *self.deadlocks.findings(), *self.order.finish())
+        return [self._placed(f) for f in found if not self.chances.waits(f)]
 
     def _placed(self, finding: Finding) -> Finding:
         return replace(finding, sites=tuple(self._place(site) for site in finding.sites))

@@ -99,7 +99,8 @@ class MemoryChecks:
         column = np.full(g.n, min(address, _FAR), np.int64) if isinstance(address, int) else address.astype(np.int64)
         kind = AtomicKind.STORE if write else AtomicKind.LOAD
         observation = Observation.DECIDES if how.decides else Observation.IGNORED
-        self.order.atomic(space, instruction, g.threads, column, nbytes, Scope(how.scope), MemoryOrder(how.sem), kind, observation)
+        scope, sem = Scope(how.scope), MemoryOrder(how.sem)
+        self.order.atomic(space, instruction, g.threads, column, nbytes, scope, sem, kind, observation, volatile=how.volatile)
 
     def _window(self, g: Group, space: str) -> tuple[Cells, "int | np.ndarray", int]:
         """Cells of a space, the window number of each lane, and the window's size in bytes."""

@@ -48,7 +48,12 @@ class OrderPort(Protocol):
     def atomic(
         self, space: Space, instruction: int, threads: np.ndarray, addresses: "int | np.ndarray", nbytes: int,
         scope: Scope, order: MemoryOrder, kind: AtomicKind = AtomicKind.RMW, observation: Observation = Observation.DECIDES,
+        *, volatile: bool = False,
     ) -> None: ...  # fmt: skip
+
+    def determined(self, load: int) -> bool:
+        """Whether a strong load reads the same in every schedule."""
+        ...
 
     def warp_barrier(self, instruction: int, threads: np.ndarray) -> None: ...
 
@@ -110,7 +115,11 @@ class NoOrder:
     def atomic(
         self, space: Space, instruction: int, threads: np.ndarray, addresses: "int | np.ndarray", nbytes: int,
         scope: Scope, order: MemoryOrder, kind: AtomicKind = AtomicKind.RMW, observation: Observation = Observation.DECIDES,
+        *, volatile: bool = False,
     ) -> None: ...  # fmt: skip
+
+    def determined(self, load: int) -> bool:
+        return False
 
     def warp_barrier(self, instruction: int, threads: np.ndarray) -> None: ...
 

@@ -156,6 +156,7 @@ def _mark(program: Program, last: Block) -> set[int]:
     defined = set().union(*(b.defines | b.guarded for b in region))
     last.end.carried = tuple(sorted(defined & set(program.blocks[loop.header].live)))
     last.end.waits = program.analysis.waits(loop)
+    program.polling |= loads
     last.end.poll = Poll.TIMED if program.analysis.timed(loop) else Poll.LOOSE if last.end.carried else Poll.STRICT
     if last.end.poll is not Poll.STRICT:
         return set()

@@ -99,6 +99,8 @@ class Program:
         self.origins = origins
         self.blocks: dict[int, Block] = {}
         self.uses: dict[int, Uses] = {}
+        #: strong loads of loops that wait for memory
+        self.polling: set[int] = set()
         self.arena: Arena = env.arena
         self._env = env
         self._widths = widths

@@ -29,6 +29,7 @@ from ptx_engine.order.records import (
     MBARRIER_BYTES,
     NEVER,
     READ,
+    VOLATILE,
     WRITE,
     AtomicKind,
     Batch,
@@ -103,6 +104,10 @@ class OrderChecker:
         """What the findings lean on, for the ledger: a flag that several unordered threads store, or a counter that is not awaited in
         full, may be seen with other values in other schedules."""
         return ["atomics exchange the values of the schedule that ran"] if self._clocks.observed else []
+
+    def determined(self, load: int) -> bool:
+        """Whether all strong stores to what a strong load has read are ordered with it, so that it reads the same in every schedule."""
+        return load not in self._report.chances
 
     @property
     def shared_accesses_held(self) -> int:
@@ -189,10 +194,13 @@ class OrderChecker:
         order: MemoryOrder,
         kind: AtomicKind = AtomicKind.RMW,
         observation: Observation = Observation.DECIDES,
+        *,
+        volatile: bool = False,
     ) -> None:
         """A strong operation, in the order in which the values were exchanged: ``atom``, ``red``, ``ld.relaxed/acquire/volatile``,
         ``st.relaxed/release/volatile``. A polling loop is told of its last, successful load (and may be of the others)."""
-        column = self._access(space, _ATOMIC_KIND[kind], instruction, threads, addresses, nbytes, beyond_cta=scope.beyond_cta)
+        what = _ATOMIC_KIND[kind] | (VOLATILE if volatile and space is Space.SHARED else 0)
+        column = self._access(space, what, instruction, threads, addresses, nbytes, beyond_cta=scope.beyond_cta)
         if column is None:
             return
         observes = kind in (AtomicKind.RMW, AtomicKind.LOAD) and observation is Observation.DECIDES
@@ -372,6 +380,7 @@ class OrderChecker:
             self._report.add(space, rows, equal.a, equal.b, equal.count)
         for earlier, later in unordered_pairs(rows, equal.rest, oracle):
             self._report.add(space, rows, earlier, later)
+        self._report.chances |= rows.crowded
 
     def _ordered_by_clocks(self, rows: Rows, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         self._replay()

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ptx_engine.order.records import ASYNC, ATOMIC, Cells, Column
+from ptx_engine.order.records import ASYNC, ATOMIC, OBJECT, WRITE, Cells, Column
 
 NO_GRANULES = np.zeros(0, np.int64)
 
@@ -97,9 +97,10 @@ class Shadow:
         if touched is not None:
             self._writer[keys[1]] = -1
         self._writer[keys[0]] = own
-        found = _conflicts(stored, stored, self._writer[keys[0]], own)
+        observed = any(is_strong_load(c.kind) for c in reads)
+        found = _conflicts(stored, stored, self._writer[keys[0]], own, observed=observed)
         if touched is not None:
-            found = np.concatenate([found, _conflicts(stored, touched, self._writer[keys[1]], None)])
+            found = np.concatenate([found, _conflicts(stored, touched, self._writer[keys[1]], None, observed=observed)])
         return shift, np.unique(found) if len(found) else NO_GRANULES
 
 
@@ -113,16 +114,16 @@ def _dense(granules: Sequence[np.ndarray]) -> tuple[list[np.ndarray], int]:
     return np.split(rank.reshape(-1), np.cumsum([len(g) for g in granules])[:-1]), len(distinct)
 
 
-def _conflicts(stored: Layout, touched: Layout, writer: np.ndarray, own: np.ndarray | None) -> np.ndarray:
+def _conflicts(stored: Layout, touched: Layout, writer: np.ndarray, own: np.ndarray | None, *, observed: bool) -> np.ndarray:
     """Granules of ``touched`` cells whose writer (a cell of ``stored``, or -1) is another, conflicting access."""
     hits = np.flatnonzero(writer != own) if own is not None else np.flatnonzero(writer >= 0)
     if not len(hits):
         return NO_GRANULES
-    conflicting = _may_conflict(stored, writer[hits].astype(np.int64), touched, hits)
+    conflicting = _may_conflict(stored, writer[hits].astype(np.int64), touched, hits, observed=observed)
     return np.asarray(touched.granules[hits[conflicting]])
 
 
-def _may_conflict(stored: Layout, i: np.ndarray, touched: Layout, j: np.ndarray) -> np.ndarray:
+def _may_conflict(stored: Layout, i: np.ndarray, touched: Layout, j: np.ndarray, *, observed: bool) -> np.ndarray:
     """Whether two cells of one granule are neither the same thread's plain accesses nor atomics that exclude each other.
 
     A thread's own atomic beside its own plain access counts as suspicious: the atomic may stand for another thread's.
@@ -136,6 +137,8 @@ def _may_conflict(stored: Layout, i: np.ndarray, touched: Layout, j: np.ndarray)
     size = stored.columns[0].batch.threads_per_cta
     in_scope = (wide_i & wide_j) | (thread_i // size == thread_j // size)
     exclusive = ((kind_i & kind_j & ATOMIC) != 0) & in_scope & same_shape
+    if observed:
+        exclusive &= thread_i == thread_j  # what strong loads read is to be compared with all stores, of which only one is at hand
     return np.asarray(~(own | exclusive))
 
 
@@ -146,6 +149,11 @@ def _attributes(layout: Layout, column: np.ndarray, position: np.ndarray) -> tup
     threads = np.concatenate([c.batch.grid_threads(c.threads) for c in layout.columns])
     first = np.concatenate([[0], np.cumsum([len(c.threads) for c in layout.columns[:-1]], dtype=np.int64)])
     return kind, wide, threads[first[column] + position]
+
+
+def is_strong_load(kind: int) -> bool:
+    """Whether an access is a strong load of data."""
+    return kind & (ATOMIC | WRITE | OBJECT) == ATOMIC
 
 
 def gather(columns: Sequence[Column], stride: int, shift: int, wanted: np.ndarray) -> Cells:

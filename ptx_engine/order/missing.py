@@ -8,7 +8,7 @@ from enum import IntEnum
 import numpy as np
 
 from ptx_engine.order.pairs import Rows
-from ptx_engine.order.records import ASYNC, ATOMIC, NEVER, WRITE
+from ptx_engine.order.records import ASYNC, ATOMIC, NEVER, VOLATILE, WRITE
 
 
 class Missing(IntEnum):
@@ -49,7 +49,9 @@ def classify(rows: Rows, a: np.ndarray, b: np.ndarray) -> np.ndarray:
     both_atomic = (kind_a & kind_b & ATOMIC) != 0
     exited = (rows.cap[a] != NEVER) & (rows.released[a] < rows.base[b])
     shape = (rows.cells.of("nbytes", a) != rows.cells.of("nbytes", b)) | (rows.cells.offset[a] != rows.cells.offset[b])
+    volatile = (kind_a & kind_b & VOLATILE) != 0
     cases = [
+        (volatile & ~shape & same_cta & (rows.warp[a] == rows.warp[b]), Missing.WARP_BARRIER),
         (both_atomic & shape, Missing.WIDTH),
         (both_atomic, Missing.SCOPE),
         (~same_cta, Missing.GRID_ORDER),

@@ -9,11 +9,11 @@ WINDOW writes per granule; beyond it still some pair wherever one exists, since 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from ptx_engine.order.records import ASYNC, ATOMIC, NEVER, WRITE, Cells
+from ptx_engine.order.records import ASYNC, ATOMIC, NEVER, OBJECT, WRITE, Cells
 
 WINDOW = 1024
 #: atomics are not ordered among themselves, so that a plain load has to meet each of them
@@ -41,6 +41,8 @@ class Rows:
     cap: np.ndarray
     #: whether the memory is shared memory
     shared: bool = False
+    #: strong loads that were not compared with all strong stores
+    crowded: set[int] = field(default_factory=set)
 
 
 def rows_of(cells: Cells, threads_per_cta: int, warp_size: int, *, shared: bool = False) -> Rows:
@@ -131,13 +133,28 @@ def _conflicting(rows: Rows, among: np.ndarray) -> Iterator[tuple[np.ndarray, np
         yield from _distinct(rows, order[i], order[j])
     for i, j in _near(granule, write & atomic, ~write & ~atomic, ATOMIC_WINDOW):
         yield from _distinct(rows, order[i], order[j])
-    for i, j in _near(granule, write & atomic, atomic):
+    rows.crowded.update(_crowded(rows, order, granule, write & atomic))
+    for i, j in _near(granule, write & atomic, atomic, ATOMIC_WINDOW if bool((atomic & ~write).any()) else WINDOW):
         a, b = order[i], order[j]
-        clash = _atomics_clash(rows, a, b)
+        clash = atomics_clash(rows, a, b) | observing(rows, a, b)
         yield from _distinct(rows, a[clash], b[clash])
 
 
-def _atomics_clash(rows: Rows, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+def _crowded(rows: Rows, order: np.ndarray, granule: np.ndarray, stores: np.ndarray) -> list[int]:
+    """The strong loads of granules with more strong stores than are compared with them."""
+    places, counts = np.unique(granule[stores], return_counts=True)
+    full = places[counts > ATOMIC_WINDOW]
+    loads = order[np.isin(granule, full) & ((rows.kind[order] & (ATOMIC | WRITE)) == ATOMIC)] if len(full) else order[:0]
+    return [int(pc) for pc in np.unique(rows.cells.of("instruction", loads))]
+
+
+def observing(rows: Rows, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Whether one is a strong load of data and the other a strong store (or atomic): no race, but what is read may be up to chance."""
+    both, either = rows.kind[a] & rows.kind[b], rows.kind[a] | rows.kind[b]
+    return np.asarray(((both & ATOMIC) != 0) & ((both & WRITE) == 0) & ((either & WRITE) != 0) & ((either & OBJECT) == 0))
+
+
+def atomics_clash(rows: Rows, a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Atomics exclude each other only if each is in the other's scope and both have one address and width."""
     cells = rows.cells
     narrow = (rows.cta[a] != rows.cta[b]) & ((cells.of("beyond_cta", a) & cells.of("beyond_cta", b)) == 0)

@@ -17,7 +17,7 @@ from ptx_engine.order.turns import Turn
 #: a time that never comes: an asynchronous copy that nobody waited for
 NEVER = np.int64(1 << 62)
 
-READ, WRITE, ATOMIC, ASYNC, OBJECT = 1, 2, 4, 8, 16
+READ, WRITE, ATOMIC, ASYNC, OBJECT, VOLATILE = 1, 2, 4, 8, 16, 32
 
 MBARRIER_BYTES = 8
 

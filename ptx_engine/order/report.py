@@ -19,9 +19,9 @@ from ptx_engine.launch import Buffer, Launch
 from ptx_engine.order.barrier_uses import Overlap
 from ptx_engine.order.equal_writes import ValueKeys
 from ptx_engine.order.missing import MISSING_TEXT, Missing, PartialBarriers, classify
-from ptx_engine.order.pairs import Rows
+from ptx_engine.order.pairs import Rows, atomics_clash, observing
 from ptx_engine.order.phases import BREACH_TEXT, Breach, Rule
-from ptx_engine.order.records import ASYNC, ATOMIC, MBARRIER_BYTES, OBJECT, READ, WRITE, Column, Reach, Space, WeakKeys
+from ptx_engine.order.records import ASYNC, ATOMIC, MBARRIER_BYTES, OBJECT, READ, VOLATILE, WRITE, Column, Reach, Space, WeakKeys
 from ptx_engine.order.turns import turns_text
 
 #: how far the value that an instruction loads can go
@@ -34,6 +34,7 @@ class Outcome(IntEnum):
     RACE = 0
     SAME_VALUE = 1
     UNUSED_READ = 2
+    LOCKSTEP = 3
 
 
 @dataclass
@@ -43,8 +44,15 @@ class _Group:
     within_warp: bool = False
 
 
-_KINDS = {Outcome.RACE: "data race", Outcome.SAME_VALUE: "same-value write", Outcome.UNUSED_READ: "unused read"}
-_AMOUNTS = {Outcome.RACE: "", Outcome.SAME_VALUE: "", Outcome.UNUSED_READ: "; no thread stores or decides by what is loaded"}
+#: volatile accesses of two lanes of a warp that would be ordered if lanes ran in lockstep
+LOCKSTEP = "lockstep assumed"
+
+_KINDS = {Outcome.RACE: "data race", Outcome.SAME_VALUE: "same-value write", Outcome.UNUSED_READ: "unused read",
+          Outcome.LOCKSTEP: LOCKSTEP}  # fmt: skip
+_AMOUNTS = {
+    Outcome.RACE: "", Outcome.SAME_VALUE: "", Outcome.UNUSED_READ: "; no thread stores or decides by what is loaded",
+    Outcome.LOCKSTEP: "; volatile accesses are atomic and no more: whether the load sees the store is up to chance",
+}  # fmt: skip
 
 
 def role(kind: int) -> str:
@@ -70,6 +78,8 @@ class Report:
         self._warp_size = warp_size
         self._groups: dict[tuple[int, ...], _Group] = {}
         self.partial = PartialBarriers(launch.threads, warp_size)
+        #: strong loads that an unordered strong store may be seen by, or not
+        self.chances: set[int] = set()
 
     def site(self, grid_thread: int, instruction: int, what: str) -> Site:
         """The site of a grid-wide thread number."""
@@ -79,6 +89,7 @@ class Report:
     def add(self, space: Space, rows: Rows, a: np.ndarray, b: np.ndarray, weight: np.ndarray | None = None) -> None:
         """Count the unordered pairs (a, b) of rows, each ``weight`` times; one example of each new group is worded."""
         cells = rows.cells
+        a, b, weight = self._without_chances(rows, a, b, weight)
         outcome = self._outcomes(space, rows, a, b)
         missing = classify(rows, a, b)
         buffer = self._buffer_numbers(space, rows, a, b)
@@ -96,9 +107,23 @@ class Report:
                 group.example = self._word(space, rows, int(a[at]), int(b[at]), Outcome(int(outcome[at])), Missing(int(missing[at])))
                 group.within_warp = bool(within_warp[at])
 
+    def _without_chances(
+        self, rows: Rows, a: np.ndarray, b: np.ndarray, weight: np.ndarray | None
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+        """Note the strong loads among the pairs, and drop what is no fault: strong operations that exclude each other, but for volatile
+        ones of one warp."""
+        chance = observing(rows, a, b) & ~atomics_clash(rows, a, b)
+        if not chance.any():
+            return a, b, weight
+        loads = np.where((rows.kind[a] & WRITE) == 0, a, b)[chance]
+        self.chances.update(rows.cells.of("instruction", loads).tolist())
+        keep = ~chance | in_lockstep(rows, a, b)
+        return a[keep], b[keep], None if weight is None else weight[keep]
+
     def _outcomes(self, space: Space, rows: Rows, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         """The ``Outcome`` of each pair."""
         outcome = np.where(same_values(rows, a, b, self._value_keys), int(Outcome.SAME_VALUE), int(Outcome.RACE))
+        outcome[in_lockstep(rows, a, b) & ~atomics_clash(rows, a, b)] = Outcome.LOCKSTEP
         if space is Space.GLOBAL:  # shared memory is looked at while its threads run, when what becomes of a value is not known
             reads = np.flatnonzero((rows.kind[a] == READ) | (rows.kind[b] == READ))
             reader = np.where(rows.kind[a[reads]] == READ, a[reads], b[reads])
@@ -136,7 +161,7 @@ class Report:
         loop = turns_text(*(rows.cells.columns[int(rows.cells.column[r])].turn for r in (a, b)))
         if loop:
             details["loop"] = loop
-        severity = Severity.ERROR if outcome is Outcome.RACE else Severity.NOTE
+        severity = Severity.ERROR if outcome in (Outcome.RACE, Outcome.LOCKSTEP) else Severity.NOTE
         return Finding(
             kind=kind, message=message, severity=severity, space=space.value, tensor=tensor, index=index, address_offset=offset,
             width_bytes=int(width[0]), sites=sites, missing=text, details=details,
@@ -178,6 +203,12 @@ class Report:
     def _unordered(self) -> list[Finding]:
         worded = [(key, replace(g.example, count=g.count)) for key, g in self._groups.items() if g.example is not None]
         return [finding for _, finding in sorted(worded, key=lambda item: (item[1].severity is Severity.NOTE, item[0]))]
+
+
+def in_lockstep(rows: Rows, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Whether a volatile load and a volatile store are of two lanes of one warp."""
+    volatile = (rows.kind[a] & rows.kind[b] & VOLATILE) != 0
+    return np.asarray(volatile & observing(rows, a, b) & (rows.cta[a] == rows.cta[b]) & (rows.warp[a] == rows.warp[b]))
 
 
 def _distinct_rows(keys: np.ndarray, weight: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:

@@ -94,6 +94,8 @@ def test_a_counting_loop_of_strong_loads_ends() -> None:
 def test_a_strong_load_of_written_memory_depends_on_the_schedule() -> None:
     body = "ld.param.u64 %d1, [flag]; mov.u32 %r0, %tid.x; st.volatile.global.b32 [%d1], 1; ld.volatile.global.b32 %r1, [%d1]; st.global.b32 [%d1+4], %r1;\n"
     run_, _ = run(module(body, ("u64 flag",)), [zeros("flag", 2)], block=1)
+    assert run_.schedule_dependent == [], "nobody else has written it"
+    run_, _ = run(module(body, ("u64 flag",)), [zeros("flag", 2)], block=2)
     assert run_.schedule_dependent
 
 

@@ -7,6 +7,7 @@ from ptx_engine.verdict import Explanation
 
 _FINDINGS = {
     "data race": "order the two accesses: a barrier between them (bar.sync, __syncthreads(), tl.debug_barrier()), or another buffer",
+    "lockstep assumed": "volatile orders nothing between lanes: put a bar.warp.sync (__syncwarp()) between the store and the load",
     "same-value write": "harmless only as long as both threads write the same value; let one thread write",
     "unused read": "harmless: whatever the load reads, no thread stores it; mask the load or lower the number of threads to avoid it",
     "deadlock": "let every thread that the barrier counts, or that the member mask names, come to it; or lower the count, or the mask",
