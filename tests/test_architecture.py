@@ -18,6 +18,7 @@ ALLOWED: dict[str, set[str]] = {
     "ptx_engine.errors": set(),
     "ptx_engine.findings": set(),
     "ptx_engine.verdict": set(),
+    "ptx_engine.watching": set(),
     "ptx_engine.terms": set(),
     "ptx_engine.launch": {"ptx_engine.terms", "ptx_engine.errors"},
     "ptx_engine.syntax": {"ptx_engine.errors"},
@@ -26,7 +27,7 @@ ALLOWED: dict[str, set[str]] = {
     "ptx_engine.order": {"ptx_engine.findings", "ptx_engine.launch", "ptx_engine.errors"},
     "ptx_engine.machine": {
         "ptx_engine.errors", "ptx_engine.findings", "ptx_engine.verdict", "ptx_engine.terms", "ptx_engine.launch", "ptx_engine.syntax",
-        "ptx_engine.isa", "ptx_engine.order", "ptx_engine.decide",
+        "ptx_engine.isa", "ptx_engine.order", "ptx_engine.decide", "ptx_engine.watching",
     },
     "volta_pass": {"ptx_engine"},
     "volta_hooks": {"ptx_engine", "volta_pass"},

@@ -21,6 +21,7 @@ from ptx_engine.launch import BoundLaunch, Footprint, Launch, Role, TensorArg, b
 from ptx_engine.terms.arena import Arena
 from ptx_engine.terms.storage import Ledger
 from ptx_engine.verdict import Verdict
+from ptx_engine.watching import Step, tell
 from volta_pass.cta_sample import choose_ctas
 from volta_pass.job import FunctionReference, Options, PtxReference, Reference, TtirReference
 
@@ -28,6 +29,13 @@ if TYPE_CHECKING:
     from ptx_engine.machine import Execution
     from ptx_engine.syntax.ast import Module
     from volta_pass.references.freedoms import Freedoms
+
+
+#: stages as people are told of them
+_TOLD = {
+    "parse": "parsing", "execute": "executing", "source": "evaluating the source", "reference": "evaluating the reference",
+    "decide": "comparing",
+}  # fmt: skip
 
 
 @dataclass
@@ -85,6 +93,7 @@ class Stages:
     def timed(self, stage: str) -> Iterator[None]:
         """Add the seconds spent inside to a stage's."""
         start = time.perf_counter()
+        tell(Step(_TOLD.get(stage, stage)))
         try:
             yield
         finally:

@@ -22,6 +22,7 @@ from volta_hooks.policy import Mode
 from volta_pass.baseline.recording import Recording
 from volta_pass.job import Options, TtirReference, ValidationJob
 from volta_pass.kernel_report import REFERENCE, KernelReport, proved_from_json
+from volta_pass.progress_line import progress_line
 from volta_pass.store import Store
 from volta_pass.store.proofs import VERDICTS, proof_keys, put_proof
 from volta_pass.store.references import ReferenceTerms
@@ -139,7 +140,8 @@ class Session:
 
     def _decide(self, job: ValidationJob) -> KernelReport:
         try:
-            report = validate(job, self.references)
+            with progress_line(f"volta-pass: {job.kernel}", quiet=self.quiet):
+                report = validate(job, self.references)
         except Exception as error:
             return self.internal(job.kernel, dict(job.configuration), error, job)
         keys = proof_keys(job)

@@ -48,6 +48,7 @@ from ptx_engine.order.checker import OrderChecker
 from ptx_engine.order.equal_writes import ValueKeys
 from ptx_engine.order.records import Reach
 from ptx_engine.syntax.ast import FlatFunction, Module
+from ptx_engine.watching import Step, tell
 
 NO_EXTERNS: Mapping[str, str] = {}
 DEFAULT_BUDGET = Budget()
@@ -114,6 +115,8 @@ class Machine:
         self.log.harmless = self.chances.harmless
         self.env.order.exchanging = self.program.analysis.has_mbarriers
         self.executed = 0
+        #: CTAs that have ended, and all that are to run, for whoever watches
+        self.ended = self.total = 0
         self.fusion = Fusion(self.program, self._target(), None if self.program.analysis.has_mbarriers else budget.fuse_after)
         self.deadline = time.perf_counter() + budget.seconds
         self.deadlocks = Deadlocks(launch)
@@ -153,8 +156,10 @@ class Machine:
         """Run CTAs, those that are ``late`` when all others have ended; ``start`` is when decoding began (for the figures)."""
         decoded = time.perf_counter()
         try:
+            self.ended, self.total = 0, len(numbers)
             for batch in (*self.batches(np.setdiff1d(numbers, late)), *self.batches(late)):
                 self.run_batch(batch)
+                self.ended += len(batch)
         except PtxError as error:
             error.findings = tuple(self.findings())
             raise
@@ -216,8 +221,11 @@ class Machine:
         block = self.program.blocks[g.pc]
         self._charge(block, g)
         self._turn += 1
-        if self._turn & 63 == 0 and time.perf_counter() > self.deadline:
-            raise BudgetError(f"execution took more than {self.budget.seconds} s")
+        if self._turn & 63 == 0:
+            left = self.deadline - time.perf_counter()
+            if left < 0:
+                raise BudgetError(f"execution took more than {self.budget.seconds} s")
+            tell(Step("executing", self.ended, self.total, self.executed, left))
         arena = self.env.arena
         self.log.turn = self.order.turn = turn(block.carried, g.R) if block.carried else ()
         try:

@@ -170,8 +170,10 @@ def _run(machine: Machine, numbers: np.ndarray, made: Made) -> Part:
     order: Any = machine.order
     started = time.perf_counter()
     try:
+        machine.total += len(numbers)
         for batch in machine.batches(numbers):
             machine.run_batch(batch)
+            machine.ended += len(batch)
     except (PtxError, MemoryError) as error:
         return Part(why=f"a part that ended early: {error}")
     seconds = time.perf_counter() - started

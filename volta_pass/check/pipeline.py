@@ -15,6 +15,7 @@ from ptx_engine.findings import Finding
 from ptx_engine.launch import BoundLaunch, TensorArg
 from ptx_engine.terms.arena import Arena
 from ptx_engine.verdict import Explanation, Method, Status, Verdict
+from ptx_engine.watching import Step, tell
 from volta_pass.check.binding import bind_sides
 from volta_pass.check.coverage import comparable, element_count
 from volta_pass.check.memory import peak_mib
@@ -80,6 +81,7 @@ class _Check:
     def run(self) -> None:
         spec, report = self.spec, self.report
         alone = spec.reference is None and spec.candidate.kind is not SideKind.TRITON
+        tell(Step("compiling" if spec.candidate.kind in (SideKind.TRITON, SideKind.CUDA) else "parsing"))
         candidate = ready_side(spec.candidate, spec, replace(self.options, outputs=not alone))
         reference = ready_side(spec.reference, spec, self.options) if spec.reference is not None else candidate.own_source
         sides = [candidate] if reference is None else [candidate, reference]
@@ -89,7 +91,7 @@ class _Check:
         for side in sides:
             self._add_seconds(side.seconds)
         try:
-            run = self._execute(candidate, bounds[0])
+            run = self._execute(candidate, bounds[0], "executing the candidate")
         except PtxError as error:
             report.findings += error.findings
             raise
@@ -98,7 +100,7 @@ class _Check:
         if reference is None:
             self._conclude_alone(run, bounds[0])
             return
-        expected = self._execute(reference, bounds[-1])
+        expected = self._execute(reference, bounds[-1], "evaluating the reference")
         report.findings += [_of_reference(finding) for finding in expected.findings]
         self._compare(bounds[0], reference, expected, run)
 
@@ -116,8 +118,9 @@ class _Check:
         report.launch, report.ctas_total = launch_to_json(candidate.launch), candidate.launch.cta_count
         report.tensors = {arg.name: arg for arg in candidate.launch.args if isinstance(arg, TensorArg)}
 
-    def _execute(self, side: ReadySide, bound: BoundLaunch) -> SideRun:
+    def _execute(self, side: ReadySide, bound: BoundLaunch, what: str) -> SideRun:
         start = time.perf_counter()
+        tell(Step(what))
         run = side.run(bound)
         self.split |= run.split
         run.seconds.setdefault("execute", time.perf_counter() - start)
@@ -132,6 +135,7 @@ class _Check:
 
     def _compare(self, bound: BoundLaunch, reference: ReadySide, expected: SideRun, run: SideRun) -> None:
         start = time.perf_counter()
+        tell(Step("comparing"))
         verdict = for_all_schedules(self._decide(bound, expected, run), [*run.dependent, *expected.dependent])
         report = self.report
         self._add_seconds({"decide": time.perf_counter() - start})

@@ -15,6 +15,7 @@ from volta_pass.check.ptx_file import read_ptx
 from volta_pass.cuda.source import read_source
 from volta_pass.diagnostics import render
 from volta_pass.kernel_report import KernelReport
+from volta_pass.progress_line import progress_line
 from volta_pass.report import EXIT_CODES, summary_line
 from volta_pass.reports import write_report
 from volta_pass.spec import SideKind, Spec, kind_of, read_spec
@@ -34,7 +35,9 @@ def command(args: argparse.Namespace) -> int:
         raise LaunchError("--scheduler with kernel files", hint="volta-pass check SPEC ... --scheduler ADDRESS")
     spec = with_defines(read_spec(args.spec or args.files[0], kernels), args.define)
     options = replace(check_options(args), workers=args.jobs, memory_mib=args.memory_mib)
-    return show(check_spec(spec, options), args, ptx_name=spec.candidate.source)
+    with progress_line(Path(args.spec or args.files[0]).name, quiet=args.json):
+        report = check_spec(spec, options)
+    return show(report, args, ptx_name=spec.candidate.source)
 
 
 def _kernels(args: argparse.Namespace) -> list[str]:

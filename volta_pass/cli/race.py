@@ -9,6 +9,7 @@ from volta_pass.check import check_spec
 from volta_pass.check.ptx_file import read_ptx
 from volta_pass.cli.check import check_options, show, with_defines
 from volta_pass.cuda.source import read_source
+from volta_pass.progress_line import progress_line
 from volta_pass.spec import SideKind, kind_of, read_spec
 
 
@@ -17,4 +18,6 @@ def command(args: argparse.Namespace) -> int:
     spec = with_defines(read_spec(args.spec, [args.kernel]), args.define)
     (read_source if kind_of(args.kernel) is SideKind.CUDA else read_ptx)(args.kernel)  # the command line's mistake, not the spec's
     options = replace(check_options(args), workers=args.jobs, memory_mib=args.memory_mib)
-    return show(check_spec(replace(spec, reference=None), options), args, ptx_name=args.kernel)
+    with progress_line(args.kernel, quiet=args.json):
+        report = check_spec(replace(spec, reference=None), options)
+    return show(report, args, ptx_name=args.kernel)
