@@ -56,7 +56,7 @@ def _html(rows: Sequence[Row]) -> str:
 
 def _junit(rows: Sequence[Row]) -> str:
     failures = sum(not row["met"] for row in rows)
-    figures = {"tests": str(len(rows)), "failures": str(failures), "errors": "0", "skipped": "0"}
+    figures = {"tests": str(len(rows)), "failures": str(failures), "errors": "0"}
     root = xml.Element("testsuites", {"name": "volta-pass bench", **figures})
     suite = xml.SubElement(root, "testsuite", {"name": "volta-pass bench", **figures})
     for row in rows:
