@@ -21,6 +21,7 @@ from ptx_engine.syntax import parse
 from ptx_engine.syntax.ast import Function, Param
 from volta_pass.check import CheckOptions, check_spec
 from volta_pass.cuda import Compilation, CudaSource, compile_cuda
+from volta_pass.cuda.functions import CudaFunctions
 from volta_pass.cuda.source import Define, read_source
 from volta_pass.kernel_report import KernelReport
 from volta_pass.spec import SideKind, SideSpec, Spec
@@ -41,7 +42,7 @@ def cuda_kernel(
     is_path = isinstance(source, Path) or ("\n" not in source and source.endswith((".cu", ".cuh")))
     text, name = (read_source(source), str(source)) if is_path else (str(source), "kernel.cu")
     unit = CudaSource(text, name, arch, tuple(options), dict(defines or {}), tuple(include))
-    return CudaKernel(unit, compile_cuda(unit, entry, compiler))
+    return CudaKernel(unit, compile_cuda(unit, entry, compiler), compiler)
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,7 @@ class CudaKernel:
 
     source: CudaSource
     compilation: Compilation
+    compiler: str = "nvrtc"
 
     @property
     def name(self) -> str:
@@ -113,7 +115,8 @@ class CudaLaunch:
         chosen = None if ctas is None else tuple(_dim3(cta, 0) for cta in ctas)
         launch = Launch(self.grid, self.block, args, self.dynamic_shared_bytes, chosen)
         kernel = self.kernel
-        return SideSpec(side, SideKind.PTX, f"{kernel.name}.ptx", launch, kernel.compilation.entry, text=kernel.ptx)
+        functions = CudaFunctions(kernel.source, kernel.compiler)
+        return SideSpec(side, SideKind.PTX, f"{kernel.name}.ptx", launch, kernel.compilation.entry, text=kernel.ptx, functions=functions)
 
     def _args(self, args: Mapping[str, Any]) -> tuple[Arg, ...]:
         params = self.kernel.entry.params

@@ -50,6 +50,8 @@ class CompiledFunction:
     target: str
     compile_s: float = 0.0
     tuned: Tuned | None = None
+    #: PTX of the library functions that a tile program calls
+    library: Callable[[str], Mapping[str, str] | None] = lambda source: None
     outcomes: dict[Any, ValidationFailure | None] = field(default_factory=dict)
     #: a kernel could not be decided without the contents of integer tensors
     needs_contents: bool = False
@@ -151,6 +153,7 @@ def _job(
         contents={name: load for name, load in contents.items() if name in {arg.name for arg in tensors}},
         toolchain={"TileLang": tilelang.__version__},
         options=session.options,
+        library=compiled.library(source),
         assumptions=(DISJOINT,) if len(tensors) > 1 else (),
         language="tile",
     )

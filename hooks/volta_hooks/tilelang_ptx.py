@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import tilelang
@@ -45,6 +46,25 @@ def cuda_to_ptx(cuda: str, target: Any, config: Config | None = None) -> str:
     cuda = user_lines(cuda)
     flags = [f"-arch=sm_{arch}"] if not codes else ["-gencode", f"arch=compute_{arch},code=compute_{arch}"]
     return bytes(nvcc.compile_cuda(cuda, "ptx", flags, options=_options(config or {}))).decode()
+
+
+@dataclass(frozen=True)
+class LibraryCompiler:
+    """CUDA text without includes to PTX: equal for equal targets and flags."""
+
+    target: str
+    flags: tuple[str, ...]
+    options: tuple[str, ...]
+
+    def __call__(self, cuda: str) -> str:
+        return bytes(nvcc.compile_cuda(cuda, "ptx", list(self.flags), options=list(self.options))).decode()
+
+
+def library_to_ptx(target: Any, config: Config | None = None) -> LibraryCompiler:
+    """The compiler of ``cuda_to_ptx`` for small texts."""
+    arch, _ = _architecture(target)
+    options = [option for option in _options(config or {}) if not option.startswith("-I")]
+    return LibraryCompiler(arch, (f"-arch=sm_{arch}",), tuple(options))
 
 
 def ptx_to_cubin(ptx: str, target: Any, config: Config | None = None) -> bytes:

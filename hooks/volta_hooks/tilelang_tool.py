@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import tvm
@@ -22,6 +23,7 @@ from volta_hooks.session import Session
 from volta_hooks.tilelang_errors import ValidationFailure
 from volta_hooks.tilelang_guard import CompiledFunction, Tuned, check_ahead, never_breaking
 from volta_hooks.tilelang_launch import is_device
+from volta_hooks.tilelang_library import library_of
 from volta_hooks.tilelang_ptx import cuda_to_ptx, ptx_to_cubin
 
 COMPILE = "tilelang_callback_cuda_compile"
@@ -134,7 +136,15 @@ class ValidationTool(PassInstrumentationTool):  # type: ignore[misc]
         for name, (func, tuned) in list(self.sources.items()):
             if name not in self.lowered:
                 continue
-            compiled = CompiledFunction(func, self.lowered[name], ptx, str(target.attrs["arch"]), took_s, tuned)
+            compiled = CompiledFunction(
+                func,
+                self.lowered[name],
+                ptx,
+                str(target.attrs["arch"]),
+                took_s,
+                tuned,
+                partial(library_of, target=target, config=config or {}),
+            )
             _active.compiled = {**getattr(_active, "compiled", {}), name: compiled}
             try:
                 check_ahead(self.registry.session, compiled)

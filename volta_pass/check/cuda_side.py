@@ -9,6 +9,7 @@ from ptx_engine.errors import LaunchError, PtxError
 from volta_pass.check.options import CheckOptions
 from volta_pass.check.sides import ReadySide, ready_ptx
 from volta_pass.cuda import Compilation, CudaCompileError, CudaSource, compile_cuda
+from volta_pass.cuda.functions import CudaFunctions
 from volta_pass.cuda.source import read_source
 from volta_pass.spec import SideSpec, Spec, SpecError
 
@@ -18,16 +19,21 @@ def ready_cuda(side: SideSpec, spec: Spec, options: CheckOptions) -> ReadySide:
     done = compile_side(side)
     ready = ready_ptx(replace(side, entry=done.entry), done.ptx, spec, options, f"{Path(side.source).stem}.ptx")
     ready.kernel, ready.toolchain = done.kernel, done.toolchain
+    ready.side = replace(ready.side, functions=CudaFunctions(source_of(side), side.compiler))
     ready.seconds["compile"] = done.seconds
     return ready
+
+
+def source_of(side: SideSpec) -> CudaSource:
+    """A side's text and how it is compiled. Raises LaunchError."""
+    text = read_source(side.source) if side.text is None else side.text
+    return CudaSource(text, side.source, int(side.target.partition(":")[2]), side.cuda_options, side.defines, side.include)
 
 
 def compile_side(side: SideSpec) -> Compilation:
     """Compile a side's file with its options, macros and target. Raises as ``ready_cuda``."""
     try:
-        text = read_source(side.source) if side.text is None else side.text
-        source = CudaSource(text, side.source, int(side.target.partition(":")[2]), side.cuda_options, side.defines, side.include)
-        return compile_cuda(source, side.entry, side.compiler)
+        return compile_cuda(source_of(side), side.entry, side.compiler)
     except CudaCompileError:
         raise
     except LaunchError as error:

@@ -8,7 +8,9 @@ the tile program calls the function. The verdict's ledger says so.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -71,12 +73,46 @@ def _element(text: str) -> str:
     return text.strip().removesuffix(">").rpartition("x")[2] if "tensor" in text else text.strip()
 
 
+#: float functions that CUDA's library computes by code which can be executed and is no exact instruction
+CUDA_FUNCTIONS = frozenset({"tanh", "erf", "erfc", "expm1", "log1p"})
+#: formats to the types of CUDA C that have overloads of all of them
+CUDA_TYPES = {"f32": "float", "f64": "double"}
+
+_used: ContextVar[Library | None] = ContextVar("library", default=None)
+
+
+@contextmanager
+def using(library: Library | None) -> Iterator[None]:
+    """References that are evaluated inside take their functions from a library where it has them."""
+    token = _used.set(library)
+    try:
+        yield
+    finally:
+        _used.reset(token)
+
+
+def applied(arena: Arena, name: str, fmt: str, operands: Sequence[Ids]) -> Ids | None:
+    """A function by the library in use; None where there is none, or the function is not one of its own code."""
+    library = _used.get()
+    if library is None or name not in CUDA_FUNCTIONS or fmt not in CUDA_TYPES:
+        return None
+    return library.apply(arena, f"{name}({', '.join([fmt] * len(operands))})", operands)
+
+
+def cuda_program(name: str, fmt: str) -> str:
+    """CUDA C that applies a function of one operand to ``LANES`` elements."""
+    ctype = CUDA_TYPES[fmt]
+    return f'extern "C" __global__ void library(const {ctype}* x, {ctype}* out) {{\n    out[threadIdx.x] = {name}(x[threadIdx.x]);\n}}\n'
+
+
 class Library:
     """PTX of functions by ``Call.key``: each has an entry over pointers to its operands' and its result's ``LANES`` elements."""
 
     def __init__(self, texts: Mapping[str, str]) -> None:
         self._texts = texts
         self._formulas: dict[str, tuple[Arena, list[Input], int] | None] = {}
+        #: keys of what was applied
+        self.used: set[str] = set()
 
     def apply(self, arena: Arena, key: str, operands: Sequence[Ids]) -> Ids | None:
         """The function of operand columns as terms; None where its code is not known or could not be executed."""
@@ -85,6 +121,7 @@ class Library:
         formula = self._formulas[key]
         if formula is None:
             return None
+        self.used.add(key)
         own, inputs, root = formula
         for assumption in (f"{key} is what the compiler's device library computes", *own.assumptions):
             arena.assumptions.setdefault(assumption)

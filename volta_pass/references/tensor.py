@@ -21,6 +21,7 @@ from ptx_engine.terms.arena import ZERO, Arena, Ids
 from ptx_engine.terms.constants import from_float, ulp_of
 from ptx_engine.terms.ops import Op
 from volta_pass.references.float_to_integer import held_integers
+from volta_pass.references.library import applied
 from volta_pass.references.ttir_dot import emit_dot
 from volta_pass.references.ttir_float import FUNCTIONS
 from volta_pass.references.ttir_values import Sym, id_operand, wrapped
@@ -336,7 +337,13 @@ def apply(name: str, *operands: Operand) -> "SymbolicTensor":
     """A float function of ``ttir_float.FUNCTIONS``, elementwise with broadcasting."""
     values = tensors(*operands)
     arena = note(values[0].arena, name)
-    result = elementwise(lambda *ids: FUNCTIONS[name](arena, *ids), values)
+    fmt = _result_dtype(values)
+
+    def function(*ids: Ids) -> Ids:
+        found = applied(arena, name, fmt, ids)
+        return FUNCTIONS[name](arena, *ids) if found is None else found
+
+    result = elementwise(function, values)
     if name not in _WHOLE and not DTYPES[result.dtype][1]:
         result.dtype = "f32"
     return result

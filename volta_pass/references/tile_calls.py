@@ -7,6 +7,7 @@ import numpy as np
 from ptx_engine.errors import UnsupportedError
 from ptx_engine.terms.arena import POS_INF, Arena, Ids
 from ptx_engine.terms.ops import Op
+from volta_pass.references.library import applied
 from volta_pass.references.tile_expr import evaluate, expression, float_operation
 from volta_pass.references.tile_logic import truth
 from volta_pass.references.tile_program import Expr
@@ -18,15 +19,16 @@ from volta_pass.references.ttir_float import SATURATION
 from volta_pass.references.ttir_int import exact_ids, unsigned
 from volta_pass.references.ttir_predicates import predicate_logic
 from volta_pass.references.ttir_types import TtirType
-from volta_pass.references.ttir_values import Sym, Value, concrete, emitted, id_operand, wrapped
+from volta_pass.references.ttir_values import Sym, Value, concrete, emitted, id_operand, rows, wrapped
 
 #: functions of TVM and of TileLang's CUDA dialect, by the float function that they are
 _MATH = {
     **{name: name for name in (
         "exp", "exp2", "exp10", "log", "log2", "log10", "log1p", "sqrt", "rsqrt", "sin", "cos", "tan", "tanh", "erf", "floor", "ceil",
-        "trunc", "round", "pow", "fmod", "copysign", "fma",
+        "trunc", "pow", "fmod", "copysign", "fma",
     )},
-    "fabs": "abs", "nearbyint": "rint", "__exp": "exp", "__exp10": "exp10", "__log": "log", "__log2": "log2", "__log10": "log10",
+    "fabs": "abs", "nearbyint": "rint", "round": "rint", "round_ties_away_from_zero": "round",
+    "__exp": "exp", "__exp10": "exp10", "__log": "log", "__log2": "log2", "__log10": "log10",
     "__sin": "sin", "__cos": "cos", "__tan": "tan", "fast_rcp": "rcp", "max_nan": "max_nan", "min_nan": "min_nan", "fmul": "mul",
 }  # fmt: skip
 
@@ -41,7 +43,9 @@ _ROUNDED = {
 def _function(scope: Scope, expr: Expr) -> Value:
     if not kind_of(expr.dtype, 0).is_float:
         raise UnsupportedError(f"{expr.op} of {expr.dtype}", feature=expr.op)
-    return float_operation(scope, _MATH.get(expr.op, "rsqrt"), *(evaluate(scope, arg) for arg in expr.args))
+    name, operands = _MATH.get(expr.op, "rsqrt"), [evaluate(scope, arg) for arg in expr.args]
+    found = applied(scope.arena, name, element(expr.dtype).launch, [id_operand(rows(value)) for value in operands])
+    return float_operation(scope, name, *operands) if found is None else Sym(emitted(found, scope.rank))
 
 
 @expression(*_ROUNDED)

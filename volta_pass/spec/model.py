@@ -47,6 +47,8 @@ class SideSpec:
     #: PTX or CUDA C that is in no file, or a Python function; ``source`` then only names it
     text: str | None = None
     function: Callable[..., Any] | None = None
+    #: of a side compiled from CUDA C (``cuda.functions.CudaFunctions``): the library functions as its compiler has them
+    functions: Any = field(default=None, compare=False)
 
     @property
     def runs_code(self) -> bool:
