@@ -30,6 +30,8 @@ class Objects:
     def __init__(self, address: int, slots: int, threads: int) -> None:
         self.address = address
         self.live = np.zeros(slots, bool)
+        #: whether transactions have ever been expected or completed
+        self.transacts = False
         self.expected, self.pending, self.transactions, self.phase, self.renewals = (np.zeros(slots, np.int64) for _ in range(5))
         #: the latest phase that each thread has arrived in
         self.arrived = np.full(threads, -1, np.int64)
@@ -232,6 +234,7 @@ class Mbarriers:
             states[some] = objects.states(lanes.slots[some], before[now])
             part = lanes.subset(some)
             objects.arrived[part.threads] = objects.phase[part.slots]
+            objects.transacts |= bool(expected[some].any())
             np.add.at(objects.transactions, part.slots, expected[some])
             np.subtract.at(objects.pending, part.slots, amount)
             if how.drop:
@@ -251,7 +254,7 @@ class Mbarriers:
         done = lanes.objects.complete(np.unique(lanes.slots))
         if not done.size:
             return
-        self._memory.order.mbarrier_complete(done, lanes.objects.address)
+        self._memory.order.mbarrier_complete(done, lanes.objects.address, counted=not lanes.objects.transacts)
         if how is not None and how.open_phase:
             said = f"{how.name} completes the phase of the mbarrier at shared+0x{lanes.objects.address:x}, which it must not"
             last = np.searchsorted(lanes.slots, done, "right") - 1
@@ -261,6 +264,7 @@ class Mbarriers:
         """``mbarrier.expect_tx`` and ``mbarrier.complete_tx`` change the transaction count; the latter may complete the phase."""
         for lanes in self._valid(g, space, address, name, instruction):
             self._touch(lanes, Touch.UPDATE, instruction)
+            lanes.objects.transacts = True
             np.add.at(lanes.objects.transactions, lanes.slots, change[lanes.at])
             wrong = np.abs(lanes.objects.transactions[lanes.slots]) > MAX_COUNT
             if wrong.any():
@@ -306,7 +310,7 @@ class Mbarriers:
         self._touch(lanes, Touch.TEST, instruction)
         if self._certain(instruction):
             memory = PhaseMemory.ORDERED if how.acquires else PhaseMemory.RELAXED
-            self._memory.order.mbarrier_wait(instruction, lanes.threads, lanes.objects.address, memory)
+            self._memory.order.mbarrier_wait(instruction, lanes.threads, lanes.objects.address, memory, parity=how.parity)
 
     def awaited(self, threads: np.ndarray) -> list[tuple[Objects, np.ndarray]]:
         """The objects that threads wait for in vain, each with its threads."""

@@ -331,13 +331,15 @@ class OrderChecker:
         issued = self._copies.last_issue(threads)
         self._event(Signal(self._tick(), self._batch, threads, key, instruction, PhaseMemory.ORDERED, issued))
 
-    def mbarrier_wait(self, instruction: int, threads: np.ndarray, key: int, memory: PhaseMemory = PhaseMemory.ORDERED) -> None:
-        """Threads (sorted) go on since the phase before the object's current one is complete."""
-        self._event(Await(self._tick(), self._batch, threads, key, instruction, memory))
+    def mbarrier_wait(
+        self, instruction: int, threads: np.ndarray, key: int, memory: PhaseMemory = PhaseMemory.ORDERED, *, parity: bool = False
+    ) -> None:
+        """Threads (sorted) go on since the phase before the object's current one is complete, of which they gave the state or parity."""
+        self._event(Await(self._tick(), self._batch, threads, key, instruction, memory, parity))
 
-    def mbarrier_complete(self, slots: np.ndarray, key: int) -> None:
-        """The current phase of the object is complete in these CTA slots."""
-        self._event(PhaseEnd(self._tick(), self._batch, slots, key))
+    def mbarrier_complete(self, slots: np.ndarray, key: int, *, counted: bool = True) -> None:
+        """The current phase of the object is complete in these CTA slots; ``counted``: by arrivals alone."""
+        self._event(PhaseEnd(self._tick(), self._batch, slots, key, counted))
 
     def exchange(self, instruction: int, threads: np.ndarray, groups: np.ndarray) -> None:
         """``shfl``, ``vote``, ``match`` ... ``.sync`` executed by threads, within each group: order of execution, not of memory."""
@@ -349,7 +351,7 @@ class OrderChecker:
         self._event(Renewal(self._tick(), self._batch, slots, key))
 
     def _event(self, event: PhaseEvent) -> None:
-        self._beyond_barriers = self._phased = self._replays = True
+        self._beyond_barriers = self._phased = self._replays = self._report.phased = True
         self._events.append(event)
 
     def fence(self, instruction: int, threads: np.ndarray, scope: Scope) -> None:

@@ -40,6 +40,15 @@ MISSING_TEXT = {
 }
 
 
+#: said besides where there are mbarriers
+OR_PHASE = {
+    Missing.BARRIER: ", nor a wait for a phase of an mbarrier in which the other thread has arrived in between",
+    Missing.WAIT: ", nor a wait for a phase of an mbarrier on which its copies arrive (cp.async.mbarrier.arrive)",
+    Missing.WAIT_BEFORE_REUSE: ", nor a wait for a phase of an mbarrier on which its copies arrive (cp.async.mbarrier.arrive)",
+    Missing.BARRIER_BEFORE_COPY: ", nor a wait for a phase of an mbarrier in which the other thread has arrived after it",
+}
+
+
 def classify(rows: Rows, a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """The ``Missing`` of each unordered pair (a before b in executed order)."""
     kind_a, kind_b = rows.kind[a], rows.kind[b]

@@ -2,8 +2,9 @@
 
 Two rules make the phase in which an arrival counts, and what a wait means, the same in every schedule: an arrival in phase k + 1 comes
 after a successful wait for phase k, and every wait for phase k comes before phase k + 1 completes. Before and after are of execution,
-which also follows what gives no memory order (.relaxed, copies). Source: PTX ISA 9.1, "Phase of the mbarrier object",
-"mbarrier.test_wait".
+which also follows what gives no memory order (.relaxed, copies). A wait by parity means the first phase of that parity that the thread
+does not know to be followed by another one: that phase is all it can be sure of, whatever phase was complete when it ran.
+Source: PTX ISA 9.1, "Phase of the mbarrier object", "mbarrier.test_wait".
 """
 
 from __future__ import annotations
@@ -65,7 +66,8 @@ class Signal:
 
 @dataclass(slots=True)
 class Await:
-    """Threads have waited for the phase of an object that is complete, the one before its current phase."""
+    """Threads have waited for the phase of an object that is complete, the one before its current phase; by its ``parity``, or by a state
+    that names it."""
 
     seq: int
     batch: Batch
@@ -73,16 +75,18 @@ class Await:
     key: int
     instruction: int
     memory: Memory
+    parity: bool = False
 
 
 @dataclass(slots=True)
 class PhaseEnd:
-    """The current phase of an object is complete in these CTAs."""
+    """The current phase of an object is complete in these CTAs. ``counted``: by arrivals alone, not by transactions."""
 
     seq: int
     batch: Batch
     slots: np.ndarray
     key: int
+    counted: bool = True
 
 
 @dataclass(slots=True)
@@ -122,6 +126,16 @@ class _Object:
     held: Clock = field(default_factory=dict)
     passed: Clock = field(default_factory=dict)
     arrival: tuple[int, int] | None = None
+    #: whether the current phase is complete as soon as threads have executed all arrivals: not where copies or transactions are awaited
+    counted: bool = True
+    #: the same of the phase before it
+    prompt: bool = True
+    #: the object in earlier phases, the latest first
+    earlier: tuple[_Object, ...] = ()
+
+
+#: earlier phases that are remembered: a wait for one before them is taken for the first of those
+EARLIER = 4
 
 
 class ThreadClocks(Protocol):
@@ -170,7 +184,9 @@ class Phases:
                 if isinstance(event, Renewal):
                     self._objects.pop((cta, event.key), None)
                 else:
-                    self._end(self._object(cta, event.key), cta, event.key)
+                    state = self._object(cta, event.key)
+                    state.counted &= event.counted
+                    self._end(state, cta, event.key)
 
     def _by_cta(self, event: Signal | Await) -> Iterator[tuple[int, list[int], np.ndarray]]:
         """(CTA, its grid-wide threads, their positions in the event)."""
@@ -198,6 +214,7 @@ class Phases:
             if event.issued is not None:
                 agents = [self._clocks.agent(t, event.seq, int(event.issued[i])) for t, i in zip(members, part.tolist())]
                 state.held = self._clocks.join([state.held, self._clocks.execution(clock), *agents])
+                state.counted = False
             elif event.memory is Memory.RELAXED:
                 state.held = self._clocks.join([state.held, self._clocks.execution(clock)])
             else:
@@ -217,14 +234,47 @@ class Phases:
     def _await(self, event: Await) -> None:
         for cta, members, _ in self._by_cta(event):
             state = self._object(cta, event.key)
-            tids = np.asarray(members) - cta * self._n
-            state.first[tids] = np.minimum(state.first[tids], event.seq)
-            state.last[tids], state.waited_at[tids] = event.seq, event.instruction
-            gained = state.passed if event.memory is Memory.ORDERED else self._clocks.execution(state.passed)
             for clock, alike in self._alike(members):
-                after = self._clocks.join([clock, gained])
-                for thread in alike:
-                    self._clocks.learn(thread, event.seq, after)
+                for sure, some in self._sure(state, cta, clock, alike) if event.parity else [(state, alike)]:
+                    self._learn(event, cta, sure, clock, some)
+
+    def _learn(self, event: Await, cta: int, sure: _Object, clock: Clock, threads: list[int]) -> None:
+        """Threads that know the same have waited for the phase before ``sure``."""
+        tids = np.asarray(threads) - cta * self._n
+        sure.first[tids] = np.minimum(sure.first[tids], event.seq)
+        sure.last[tids], sure.waited_at[tids] = event.seq, event.instruction
+        gained = sure.passed if event.memory is Memory.ORDERED else self._clocks.execution(sure.passed)
+        after = self._clocks.join([clock, gained])
+        for thread in threads:
+            self._clocks.learn(thread, event.seq, after)
+
+    def _sure(self, state: _Object, cta: int, clock: Clock, members: list[int]) -> list[tuple[_Object, list[int]]]:
+        """The phase (as the object just after it) that each thread has waited for in every schedule, of threads that know the same."""
+        known = [state, *state.earlier]
+        if len(known) < 2 or self._knows(known[1], cta, clock, None):
+            return [(state, members)]
+        found: dict[int, list[int]] = {}
+        for thread in members:
+            step = 0
+            while step + 2 < len(known) and not any(self._knows(o, cta, clock, thread) for o in known[step : step + 2]):
+                step += 2
+            found.setdefault(step, []).append(thread)
+        return [(known[step], some) for step, some in found.items()]
+
+    def _knows(self, after: _Object, cta: int, clock: Clock, thread: int | None) -> bool:
+        """Whether a clock (or the thread itself) knows of a wait for the phase before ``after``, or of all arrivals of that phase."""
+        if thread is not None and after.last[thread - cta * self._n] >= 0:
+            return True
+        row = clock.get(cta)
+        if row is not None and bool((row[2 * self._n :] > after.first).any()):
+            return True
+        arrived = after.passed.get(cta)
+        if arrived is None or not after.prompt:
+            return after.phase == 0
+        late = arrived[2 * self._n :] > (-1 if row is None else row[2 * self._n :])
+        if thread is not None:
+            late[thread - cta * self._n] = False
+        return not late.any()
 
     def _end(self, state: _Object, cta: int, key: int) -> None:
         row = state.held.get(cta)
@@ -234,7 +284,8 @@ class Phases:
                 thread, at = cta * self._n + tid, int(state.waited_at[tid])
                 self._breach(Breach(Rule.LATE_WAIT, key, state.phase - 1, thread, at, state.arrival))
         after = self._fresh()
-        after.phase, after.passed = state.phase + 1, state.held
+        after.phase, after.passed, after.prompt = state.phase + 1, state.held, state.counted
+        after.earlier, state.earlier = (state, *state.earlier)[:EARLIER], ()
         self._objects[cta, key] = after
 
     def _breach(self, breach: Breach) -> None:

@@ -18,7 +18,7 @@ from ptx_engine.findings import Finding, Severity, Site
 from ptx_engine.launch import Buffer, Launch
 from ptx_engine.order.barrier_uses import Overlap
 from ptx_engine.order.equal_writes import ValueKeys
-from ptx_engine.order.missing import MISSING_TEXT, Missing, PartialBarriers, classify
+from ptx_engine.order.missing import MISSING_TEXT, OR_PHASE, Missing, PartialBarriers, classify
 from ptx_engine.order.pairs import Rows, atomics_clash, observing
 from ptx_engine.order.phases import BREACH_TEXT, Breach, Rule
 from ptx_engine.order.records import ASYNC, ATOMIC, MBARRIER_BYTES, OBJECT, READ, VOLATILE, WRITE, Column, Reach, Space, WeakKeys
@@ -78,6 +78,8 @@ class Report:
         self._warp_size = warp_size
         self._groups: dict[tuple[int, ...], _Group] = {}
         self.partial = PartialBarriers(launch.threads, warp_size)
+        #: whether there are phases of mbarriers
+        self.phased = False
         #: strong loads that an unordered strong store may be seen by, or not
         self.chances: set[int] = set()
 
@@ -146,7 +148,7 @@ class Report:
             self.site(int(rows.cells.thread[r]), int(rows.cells.of("instruction", np.array([r]))[0]), what)
             for r, what in zip((a, b), roles)
         )
-        text = MISSING_TEXT[missing]
+        text = MISSING_TEXT[missing] + (OR_PHASE.get(missing, "") if self.phased else "")
         barrier = self.partial.between(rows, a, b) if missing in (Missing.BARRIER, Missing.BARRIER_AFTER_WAIT) else None
         if barrier is not None:
             text = f"{text}: {barrier[1]}"
