@@ -57,7 +57,7 @@ MUTANTS = [
     ("phases", "self._clocks.join([state.held, self._clocks.execution(clock), *agents])", "self._clocks.join([state.held, *agents])"),
     ("phases", "after = self._clocks.join([clock, gained])", "after = gained"),
     ("phases", "after = self._clocks.join([clock, gained])", "after = clock"),
-    ("phases", "after.phase, after.passed = state.phase + 1, state.held", "after.phase, after.passed = state.phase + 1, {}"),
+    ("phases", "after.prompt = state.phase + 1, state.held, state.counted", "after.prompt = state.phase + 1, {}, state.counted"),
     ("phases", "state.held = self._clocks.join([state.held, clock])", "state.held = clock"),
     ("phases", "if state.first[thread - cta * self._n] == NEVER:", "if False:"),
     ("phases", "if state.first[thread - cta * self._n] == NEVER:", "if True:"),
