@@ -99,7 +99,7 @@ def bfi(d: Decode) -> Step:
         if isinstance(pos, int) and isinstance(length, int):
             pos, length = pos & 0xFF, length & 0xFF
             mask = (((1 << length) - 1) << pos) & full
-            if source.__class__ is Sym or base.__class__ is Sym:
+            if source.__class__ is Sym or base.__class__ is Sym or source is None or base is None:
                 R[dst] = symbolic_insert(arena, source, base, pos, length, bits)
                 return
             R[dst] = (_shift_up(source, pos, bits) & mask) | (base & (full & ~mask))  # type: ignore[operator]

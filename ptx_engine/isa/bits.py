@@ -18,14 +18,14 @@ from ptx_engine.isa.exclusive import exclusive
 from ptx_engine.isa.fields import Field, Number, Plain, cut, extended, fields_of, to_value
 from ptx_engine.isa.reinterpret import integer_of
 from ptx_engine.isa.signs import with_sign_bit
-from ptx_engine.isa.values import F16, F32, F64, PRED, Fmt, Sym, Value, int_fmt, is_partial, uninitialised
+from ptx_engine.isa.values import F16, F32, F64, PARTLY, PRED, Fmt, Sym, Value, int_fmt, is_partial, uninitialised
 from ptx_engine.terms import Arena, Ids, Op
 
 
 def refused(name: str, value: Value) -> NotStructuredError:
     """The refusal of an integer operation on symbolic data, naming both."""
     if is_partial(value):
-        return uninitialised("that only some of the executing threads have written")
+        return uninitialised(PARTLY)
     held = "+".join(f.name for f, _ in value.parts) if isinstance(value, Sym) else "concrete bits"
     return NotStructuredError(
         f"integer operation {name} on symbolic {held} data is none of the exact idioms",
@@ -61,6 +61,8 @@ def _predicate_logic(arena: Arena, name: str, operands: tuple[Value, ...]) -> Va
 def pred_ids(value: Value) -> Ids:
     """A predicate as 0/1 term ids."""
     if isinstance(value, Sym):
+        if is_partial(value):
+            raise uninitialised(PARTLY)
         return value.parts[0][1]
     if isinstance(value, np.ndarray):
         return value.astype(np.int32)

@@ -16,7 +16,7 @@ from ptx_engine.isa.algebra_symbolic import nan_integer
 from ptx_engine.isa.concrete_exact import directed, to_odd
 from ptx_engine.isa.concrete_formats import LAYOUTS, canonical, decode, flush, infinity, is_nan, round_bits, round_stochastic, sign_bit
 from ptx_engine.isa.concrete_operators import BUILDERS, Kernel, clamp_bits, evaluator
-from ptx_engine.isa.values import INT, UINT, Fmt, Sym, Value, is_partial, split_bits, uninitialised
+from ptx_engine.isa.values import INT, PARTLY, UINT, Fmt, Sym, Value, is_partial, split_bits, uninitialised
 
 Word = "int | np.ndarray"
 
@@ -26,7 +26,7 @@ def concrete_bits(value: Value) -> "int | np.ndarray":
     if value is None:
         raise uninitialised()
     if is_partial(value):
-        raise uninitialised("that only some of the executing threads have written")
+        raise uninitialised(PARTLY)
     if isinstance(value, Sym):
         raise InternalError(f"a symbolic value in concrete mode: {value!r}"[:200])
     return value

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from ptx_engine.errors import ParseError, UnsupportedError
+from ptx_engine.errors import NotStructuredError, ParseError, UnsupportedError
 from ptx_engine.isa.algebra import Algebra
 from ptx_engine.isa.group import Group
 from ptx_engine.isa.registry import find
 from ptx_engine.isa.result_widths import result_bits
 from ptx_engine.isa.simple import Place, Simple
-from ptx_engine.isa.values import Sym, Value
+from ptx_engine.isa.values import PARTLY, Sym, Value, is_partial, uninitialised
 from ptx_engine.syntax.ast import FloatLit, Instruction, IntLit, Mem, Name, NameOffset, Not, Operand, Pair, Reg, Vec
 from ptx_engine.terms import Arena
 
@@ -307,6 +307,11 @@ class Decode:
             return Place(None, self.env.symbol_address(operand.base.name) + operand.offset)
         raise ParseError(f"{self.ins.mnemonic}: address base must be a register, a variable or a number", span=self.ins.span)
 
+    def checked_address(self, i: int) -> Address:
+        """``address``, refused here where it is not concrete: for collectives, which rearrange addresses first."""
+        address, what = self.address(i), self.ins.mnemonic
+        return lambda R: concrete_address(address(R), what)
+
     def address(self, i: int) -> Address:
         """A memory operand as a function of the register file."""
         place = self.place(i)
@@ -324,6 +329,20 @@ class Decode:
             return at + offset if offset > 0 else at - back  # type: ignore[operator]
 
         return moved
+
+
+def concrete_address(address: Value, what: str) -> "int | np.ndarray":
+    """An address that is concrete in all lanes, or the refusal."""
+    if isinstance(address, (int, np.ndarray)):
+        return address
+    if address is None:
+        raise uninitialised(f"address of a {what}")
+    if is_partial(address):
+        raise uninitialised(f"address of a {what} {PARTLY}")
+    raise NotStructuredError(
+        f"the address of a {what} depends on symbolic data", feature=f"symbolic address of a {what}",
+        hint="give the integer argument it comes from concrete contents in the launch",
+    )  # fmt: skip
 
 
 def _float_literal(literal: FloatLit, bits: int, instruction: Instruction) -> int:

@@ -15,6 +15,7 @@ import numpy as np
 
 from ptx_engine.isa.values import (
     BITS,
+    PARTLY,
     UINT,
     Fmt,
     Part,
@@ -70,7 +71,7 @@ def fields_of(value: Value, width: int) -> list[Field]:
         if fmt.kind == "bits":
             result.append(Plain(_word(ids), fmt.bits))
         elif fmt.kind == "partial":
-            raise uninitialised("that only some of the executing threads have written")
+            raise uninitialised(PARTLY)
         elif fmt.kind == "piece":
             parent, lo = piece_of(fmt)
             result.append(Slice((parent, ids), lo, fmt.bits))

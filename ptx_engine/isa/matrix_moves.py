@@ -53,7 +53,7 @@ def _load_matrices(d: Decode, extent: int, fragments: Sequence[Places]) -> Step:
     d.expect(2)
     count, per = int(d.mods["num"][1:]), len(fragments)
     require_vec(d, 0, count * per)
-    targets, address, pc, memory = d.dsts(0), d.address(1), d.pc, d.env.memory
+    targets, address, pc, memory = d.dsts(0), d.checked_address(1), d.pc, d.env.memory
     name, generic, providers = d.ins.mnemonic, not d.has("space"), extent * count
 
     def step(g: Group) -> None:
@@ -102,7 +102,7 @@ def _store_matrices(d: Decode, width: int, places: Sequence[tuple[np.ndarray, np
     d.expect(2)
     count = int(d.mods["num"][1:])
     require_vec(d, 1, count)
-    sources, address, pc, memory, arena = d.srcs(1, 32), d.address(0), d.pc, d.env.memory, d.arena
+    sources, address, pc, memory, arena = d.srcs(1, 32), d.checked_address(0), d.pc, d.env.memory, d.arena
     space = "shared" if d.has("space") else ""
 
     def step(g: Group) -> None:

@@ -109,14 +109,14 @@ def paired(d: Decode) -> Decode:
 @instruction("mbarrier", f"init {SPACE} type=b64", source=_S + "mbarrier.init")
 def init(d: Decode) -> Step:
     d.expect(2)
-    address, count, space, env, pc = d.address(0), d.src(1, 32), space_of(d), d.env, d.pc
+    address, count, space, env, pc = d.checked_address(0), d.src(1, 32), space_of(d), d.env, d.pc
     return lambda g: env.mbarriers.init(g, space, address(g.R), column(g.R[count], g, "the count of mbarrier.init"), pc)
 
 
 @instruction("mbarrier", f"inval {SPACE} type=b64", source=_S + "mbarrier.inval")
 def inval(d: Decode) -> Step:
     d.expect(1)
-    address, space, env, pc = d.address(0), space_of(d), d.env, d.pc
+    address, space, env, pc = d.checked_address(0), space_of(d), d.env, d.pc
     return lambda g: env.mbarriers.inval(g, space, address(g.R), pc)
 
 
@@ -140,7 +140,7 @@ def arrive_expecting(d: Decode) -> Step:
 
 def _arrive(d: Decode, count: int | None, transactions: int | None, open_phase: bool) -> Step:
     paired(d)
-    dst, address, space, env, pc = d.dst(0), d.address(1), space_of(d), d.env, d.pc
+    dst, address, space, env, pc = d.dst(0), d.checked_address(1), space_of(d), d.env, d.pc
     how = Arrival(d.ins.mnemonic, d.mods["op"] == "arrive_drop", open_phase, d.mod("sem") != "relaxed")
 
     def step(g: Group) -> None:
@@ -158,7 +158,7 @@ def _arrive(d: Decode, count: int | None, transactions: int | None, open_phase: 
 def transactions(d: Decode) -> Step:
     """complete_tx has the effect of a copy's completion on the object, and copies nothing."""
     paired(d).expect(2)
-    address, count, space, env, pc, name = d.address(0), d.src(1, 32), space_of(d), d.env, d.pc, d.ins.mnemonic
+    address, count, space, env, pc, name = d.checked_address(0), d.src(1, 32), space_of(d), d.env, d.pc, d.ins.mnemonic
     sign = 1 if d.mods["op"] == "expect_tx" else -1
 
     def step(g: Group) -> None:
@@ -173,7 +173,7 @@ def wait(d: Decode) -> Step:
     """The limit that try_wait may give is a hint: a wait that fails can be repeated, whenever it returns."""
     paired(d).expect(*((3,) if d.mods["op"] == "test_wait" else (3, 4)))
     parity = d.has("parity")
-    dst, address, phase, space, env, pc = d.dst(0), d.address(1), d.src(2, 32 if parity else 64), space_of(d), d.env, d.pc
+    dst, address, phase, space, env, pc = d.dst(0), d.checked_address(1), d.src(2, 32 if parity else 64), space_of(d), d.env, d.pc
     how = Wait(d.ins.mnemonic, parity, d.mod("sem") != "relaxed")
     if d.count == 4:
         d.src(3, 32)
@@ -204,5 +204,5 @@ def pending_count(d: Decode) -> Step:
 def copies_arrive(d: Decode) -> Step:
     """The thread's copies arrive when those issued so far are complete; without .noinc the phase also waits for that arrival."""
     d.expect(1)
-    address, space, env, pc, counted = d.address(0), space_of(d), d.env, d.pc, not d.has("noinc")
+    address, space, env, pc, counted = d.checked_address(0), space_of(d), d.env, d.pc, not d.has("noinc")
     return lambda g: env.mbarriers.copies_arrive(g, space, address(g.R), counted, pc)

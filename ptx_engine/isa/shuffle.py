@@ -13,7 +13,7 @@ from ptx_engine.errors import NotStructuredError
 from ptx_engine.isa.decode import Decode, Environment, Step
 from ptx_engine.isa.group import WARP, Group
 from ptx_engine.isa.registry import instruction
-from ptx_engine.isa.values import Sym, Value, choose, take, uninitialised
+from ptx_engine.isa.values import PARTLY, Sym, Value, choose, is_partial, take, uninitialised
 from ptx_engine.isa.warp import LanesMissing, Meeting, absent_lanes, lane_bits
 
 _S = "PTX ISA 9.1, Data Movement and Conversion Instructions: shfl.sync"
@@ -89,8 +89,10 @@ def shfl(d: Decode) -> Step:
     def step(g: Group) -> None:
         R = g.R
         value, offset, limits = R[a], R[b], R[c]
-        if value is None:
-            raise uninitialised("source of shfl")
+        if value is None or offset is None or limits is None:
+            raise uninitialised(f"{'source' if value is None else 'lane or clamp'} of shfl")
+        if is_partial(offset) or is_partial(limits):
+            raise uninitialised(PARTLY)
         if isinstance(offset, Sym) or isinstance(limits, Sym):
             raise NotStructuredError("shfl with a symbolic lane or clamp", feature="shfl")
         members = check_membership(env, g, R[mask], pc, "shfl.sync")

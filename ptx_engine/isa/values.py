@@ -46,6 +46,8 @@ PRED = Fmt("pred", 1, "pred", 0, 1)
 #: No instruction reads it: a register that was written under a predicate may only be read by the lanes that wrote it.
 PARTIAL = {width: Fmt(f"partly unwritten b{width}", width, "partial") for width in (1, 8, 16, 32, 64)}
 UNWRITTEN = int(np.iinfo(np.int64).min)
+#: what is said of such a register where it is read
+PARTLY = "that only some of the executing threads have written"
 FLOATS = {f.name: f for f in (F16, BF16, F32, TF32, F64, E4M3, E5M2)}
 _INT_FMTS: dict[tuple[int, int, int], Fmt] = {}
 
@@ -325,7 +327,7 @@ def settled(value: Sym) -> Value:
 
 def is_partial(value: Value) -> bool:
     """Whether some lanes of a register of concrete bits were never written."""
-    return isinstance(value, Sym) and value.parts[0][0].kind == "partial"
+    return isinstance(value, Sym) and any(fmt.kind == "partial" for fmt, _ in value.parts)
 
 
 def common_fmts(a: Value, b: Value) -> tuple[Fmt, ...] | None:

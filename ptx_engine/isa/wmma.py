@@ -108,7 +108,7 @@ def _where(d: Decode, fragment: Fragment, layout: str, stride_at: int | None, de
 
 
 def _base(d: Decode, i: int) -> Callable[[Group], "int | np.ndarray"]:
-    address = d.address(i)
+    address = d.checked_address(i)
 
     def base(g: Group) -> "int | np.ndarray":
         value = address(g.R)

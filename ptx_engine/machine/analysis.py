@@ -41,7 +41,7 @@ class Analysis:
         self._ends = {start: start + block.size - 1 for start, block in blocks.items()}
         self._live = {start: frozenset(block.live) for start, block in blocks.items()}
         self._successors = {start: successors(block, blocks) for start, block in blocks.items()}
-        self.has_mbarriers = any(i.opcode == "mbarrier" for i in instructions)
+        self.has_mbarriers = any(i.opcode == "mbarrier" or (i.opcode == "cp" and "mbarrier" in i.modifiers) for i in instructions)
 
     @cached_property
     def graph(self) -> Graph:

@@ -15,7 +15,9 @@ from ptx_engine.isa.fields import Slice, slice_part
 from ptx_engine.isa.reinterpret import byte_parts, low_bits
 from ptx_engine.isa.values import (
     BITS,
+    PARTLY,
     UINT,
+    UNWRITTEN,
     Fmt,
     Part,
     Sym,
@@ -23,6 +25,7 @@ from ptx_engine.isa.values import (
     const_part,
     covering,
     int_fmt,
+    is_partial,
     piece_of,
     same_ids,
     split_bits,
@@ -77,6 +80,8 @@ def to_cells(arena: Arena, formats: CellFormats, values: Sequence[Value], widths
         if value is None:
             raise uninitialised("source of a store")
         if isinstance(value, Sym):
+            if is_partial(value):
+                raise uninitialised(PARTLY)
             for fmt, ids in stored_parts(arena, value, width, 8 * g):
                 if fmt.kind == "bits":
                     cells.extend((piece, formats.bits) for piece in split_bits(ids, [8 * g] * (fmt.bits // 8 // g)))
@@ -87,6 +92,24 @@ def to_cells(arena: Arena, formats: CellFormats, values: Sequence[Value], widths
         else:
             cells.extend((piece, formats.bits) for piece in split_bits(value, [8 * g] * (width // 8 // g)))
     return cells
+
+
+def without_holes(values: Sequence[Value]) -> "tuple[list[Value], list[np.ndarray | None]]":
+    """Registers with zeros in the lanes that never wrote them, and which lanes these are (None: none)."""
+    filled: list[Value] = []
+    holes: list[np.ndarray | None] = []
+    for value in values:
+        hole = None
+        if isinstance(value, Sym) and is_partial(value):
+            if len(value.parts) > 1:
+                raise uninitialised(PARTLY)
+            ((fmt, ids),) = value.parts
+            column = np.asarray(ids)
+            hole = column == UNWRITTEN
+            value = np.where(hole, np.int64(0), column).astype(np.uint64).astype(UINT[fmt.bits])
+        filled.append(value)
+        holes.append(hole)
+    return filled, holes
 
 
 def stored_parts(arena: Arena, value: Sym, width: int, cell_bits: int) -> tuple[Part, ...]:
@@ -146,6 +169,14 @@ class Cells:
                 where = slice(where, where + 1)  # type: ignore[assignment]
             self.ids[where] = _as_int32(ids)
             self.tags[where] = tag
+
+    def unwrite(self, index: "int | np.ndarray", count: int, hole: np.ndarray) -> None:
+        """Mark ``count`` cells from ``index`` as uninitialised in some lanes: those stored a register that they never wrote."""
+        for j in range(count):
+            if isinstance(index, int):
+                self.tags[index + j] = UNINITIALISED if hole[-1] else self.tags[index + j]
+            else:
+                self.tags[index[hole] + j] = UNINITIALISED
 
     def read(self, index: "int | np.ndarray", count: int) -> list[Column]:
         """``count`` consecutive cells of each access as columns."""

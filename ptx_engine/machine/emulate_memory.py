@@ -10,7 +10,7 @@ import numpy as np
 
 from ptx_engine.isa.concrete import concrete_bits
 from ptx_engine.isa.group import Group
-from ptx_engine.isa.values import BITS, UINT, Sym, Value, choose, split_bits
+from ptx_engine.isa.values import BITS, UINT, Sym, Value, choose, is_partial, split_bits
 from ptx_engine.launch import BoundLaunch
 from ptx_engine.machine.elements import spread, stored_values
 from ptx_engine.machine.findings_log import FindingLog
@@ -101,7 +101,7 @@ class ConcreteMemory(Memory):
 
 def fields(value: Value, width: int) -> "list[tuple[int, int | np.ndarray]]":
     """A register stored in ``width`` bits as (width, bits) pieces of at most 64 bits."""
-    if isinstance(value, Sym):
+    if isinstance(value, Sym) and not is_partial(value):
         return [(64, ids) for _, ids in value.parts]
     bits = concrete_bits(value)
     if isinstance(bits, int):

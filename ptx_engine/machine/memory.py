@@ -13,13 +13,13 @@ import numpy as np
 
 from ptx_engine.errors import NotStructuredError, UnsupportedError
 from ptx_engine.isa.atomic import AtomicOp
-from ptx_engine.isa.decode import Strength
+from ptx_engine.isa.decode import Strength, concrete_address
 from ptx_engine.isa.group import Group
 from ptx_engine.isa.move import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_BYTES
-from ptx_engine.isa.values import BITS, F16, F32, F64, Fmt, Sym, Value, choose, join, split_bits, take, uninitialised
+from ptx_engine.isa.values import BITS, F16, F32, F64, Fmt, Sym, Value, choose, join, split_bits, take
 from ptx_engine.launch import Role
 from ptx_engine.machine import atomics
-from ptx_engine.machine.cells import UNINITIALISED, Column, assemble, join_bits, to_cells
+from ptx_engine.machine.cells import UNINITIALISED, Column, assemble, join_bits, to_cells, without_holes
 from ptx_engine.machine.elements import byte_offset, element_index, elements_of, spread, stored_values
 from ptx_engine.machine.memory_checks import MemoryChecks
 from ptx_engine.machine.tensors import TensorMemory
@@ -43,7 +43,7 @@ class Memory(MemoryChecks):
                 return [value]
         if space == "param":
             return self._load_params(address, widths)
-        address = _concrete(address, "load")
+        address = concrete_address(address, "load")
         if space == "" or space == "const":
             space, address = self._generic(address)
         if space == "global":
@@ -54,7 +54,7 @@ class Memory(MemoryChecks):
         self, g: Group, space: str, address: "int | np.ndarray", values: list[Value], widths: tuple[int, ...], instruction: int
     ) -> None:
         """One access per lane of registers side by side."""
-        address = _concrete(address, "store")
+        address = concrete_address(address, "store")
         self.writes += 1
         if space == "":
             space, address = self._generic(address)
@@ -70,7 +70,7 @@ class Memory(MemoryChecks):
 
     def atomic(self, g: Group, space: str, address: "int | np.ndarray", op: AtomicOp, operands: list[Value], instruction: int) -> Value:
         """An atomic update; the old values, where anyone reads them."""
-        address = _concrete(address, "atomic")
+        address = concrete_address(address, "atomic")
         if space == "":
             space, address = self._generic(address)
         column = np.full(g.n, address, np.uint64) if isinstance(address, int) else address
@@ -116,7 +116,7 @@ class Memory(MemoryChecks):
 
     def generic(self, address: "int | np.ndarray") -> tuple[str, "int | np.ndarray"]:
         """State space and in-space address of the generic address of an mbarrier."""
-        return self._generic(_concrete(address, "mbarrier operation"))
+        return self._generic(concrete_address(address, "mbarrier operation"))
 
     def _load_params(self, address: "int | np.ndarray", widths: tuple[int, ...]) -> list[Value]:
         if not isinstance(address, int):
@@ -206,6 +206,9 @@ class Memory(MemoryChecks):
         if good is not None:
             self._partial_store(g, space, address, values, widths, instruction, good)
             return
+        holes: list[np.ndarray | None] = []
+        if any(value.__class__ is Sym for value in values):
+            values, holes = without_holes(values)
         data = to_cells(self.arena, self.formats, values, widths)
         if space == "shared":
             if self.objects is not None:
@@ -214,6 +217,9 @@ class Memory(MemoryChecks):
             self._order_access(True, Space.SHARED, g, address, nbytes, instruction, seen)
         index = cells.index(slots, address)
         cells.write(index, data)
+        for i, hole in enumerate(holes):
+            if hole is not None:
+                cells.unwrite(index + sum(widths[:i]) // 8 // self.formats.granule, widths[i] // 8 // self.formats.granule, hole)
 
     def _partial_store(
         self,
@@ -380,7 +386,7 @@ class Memory(MemoryChecks):
         self, g: Group, shared: "int | np.ndarray", source: "int | np.ndarray", size: int, source_size: Value, instruction: int
     ) -> None:
         """cp.async: ``size`` bytes to shared memory, of which the first ``source_size`` come from global memory."""
-        shared, source = _concrete(shared, "cp.async"), _concrete(source, "cp.async")
+        shared, source = concrete_address(shared, "cp.async"), concrete_address(source, "cp.async")
         if isinstance(source_size, Sym) or source_size is None:
             raise NotStructuredError("cp.async with a symbolic source size", feature="cp.async")
         if isinstance(source_size, np.ndarray):
@@ -428,7 +434,8 @@ class Memory(MemoryChecks):
         width = 32 if left % 4 == 0 else 16 if left % 2 == 0 else 8
         number = self._resolve(source)
         if isinstance(number, int) and number >= 0:
-            width = max(width, self.tensors[number].fmt.bits)
+            element = self.tensors[number].fmt.bits
+            width = max(width, element) if element <= left * 8 else width  # (part of an element is refused where it is read)
         widths = (width,) * (left * 8 // width)
         if isinstance(number, np.ndarray):
             return self._load_many(g, source, widths, instruction, number)
@@ -445,15 +452,3 @@ class Memory(MemoryChecks):
     def _check_copy(self, g: Group, number: int, source: np.ndarray, left: int, instruction: int) -> np.ndarray | None:
         aligned = left if left & (left - 1) == 0 else 4
         return self._check_tensor(g, number, source, aligned, instruction, "cp.async read")
-
-
-def _concrete(address: "int | np.ndarray", what: str) -> "int | np.ndarray":
-    """An address that is concrete, or the refusal."""
-    if isinstance(address, (int, np.ndarray)):
-        return address
-    if address is None:
-        raise uninitialised(f"address of a {what}")
-    raise NotStructuredError(
-        f"the address of a {what} depends on symbolic data", feature=f"symbolic address of a {what}",
-        hint="give the integer argument it comes from concrete contents in the launch",
-    )  # fmt: skip

@@ -1,0 +1,111 @@
+"""Registers that no thread, or only some threads, have written: whatever reads them says so; nothing is made of them.
+
+PTX ISA, "Registers": their contents before the first write are undefined. A copy of such a register into memory is harmless until the
+memory is read.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ptx_engine import emulate
+from ptx_engine.decide import decide
+from ptx_engine.errors import NotStructuredError
+from ptx_engine.findings import Severity
+from ptx_engine.launch import Launch, Role, TensorArg, bind
+from ptx_engine.machine import execute
+from ptx_engine.syntax import parse
+from ptx_engine.terms import Arena
+from ptx_engine.verdict import Status
+
+HEAD = """
+.version 9.0
+.target sm_90
+.address_size 64
+.visible .entry k(.param .u64 x)
+{
+.reg .pred %p<5>; .reg .b16 %h<9>; .reg .b32 %r<30>; .reg .b64 %q<19>;
+.shared .align 16 .b8 sm[1024]; .local .align 16 .b8 loc[64];
+ld.param.u64 %q1, [x];
+mov.u32 %r1, %tid.x;
+setp.lt.u32 %p1, %r1, 3;
+mul.wide.u32 %q2, %r1, 4;
+add.s64 %q4, %q1, %q2;
+"""
+#: %q11, %r20 and %p3 are what is not written, or in lanes 0 to 2 only
+PARTLY = "@%p1 mov.u64 %q11, %q1; @%p1 mov.u32 %r20, 1; @%p1 setp.eq.u32 %p3, %r1, %r1;"
+READERS = """
+ld.global.b32 %r5, [%q11];
+ld.shared.b32 %r5, [%r20+16];
+st.global.b32 [%q11+16], %r1;
+st.shared.b32 [%r20], %r1;
+ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r5,%r6,%r7,%r8}, [%r20];
+ldmatrix.sync.aligned.m8n8.x1.b16 {%r5}, [%q11+16];
+stmatrix.sync.aligned.m8n8.x1.shared.b16 [%r20], {%r1};
+wmma.load.a.sync.aligned.row.m16n16k16.shared.f16 {%r5,%r6,%r7,%r8,%r9,%r10,%r11,%r12}, [%r20], 16;
+wmma.store.d.sync.aligned.row.m16n16k16.shared.f16 [%r20+16], {%r1,%r1,%r1,%r1}, 16;
+atom.global.add.u32 %r5, [%q11], 1;
+red.shared.add.u32 [sm], %r20;
+cp.async.ca.shared.global [%r20], [%q1], 4;
+cp.async.ca.shared.global [sm], [%q11], 4;
+mbarrier.init.shared.b64 [%r20], 32;
+mbarrier.inval.shared.b64 [%r20];
+mbarrier.arrive.shared.b64 %q9, [%r20+16];
+mbarrier.test_wait.shared.b64 %p2, [%r20], %q1;
+mbarrier.try_wait.parity.shared.b64 %p2, [%r20], 0;
+cp.async.mbarrier.arrive.shared.b64 [%r20];
+shfl.sync.idx.b32 %r5, %r1, %r20, 31, -1;
+shfl.sync.idx.b32 %r5, %r1, 0, %r20, -1;
+bfi.b32 %r5, %r20, %r1, 1, 2;
+add.u32 %r5, %r20, 1;
+selp.b32 %r5, %r1, %r20, %p3;
+setp.eq.and.u32 %p2, %r1, %r1, %p3;
+not.pred %p2, %p3;
+and.pred %p2, %p1, %p3;
+st.global.b32 [%q4], %r20;
+""".strip().splitlines()
+
+
+def ptx(body: str) -> str:
+    return HEAD + body.replace("; ", ";\n") + "\nret;\n}"
+
+
+def run(body: str, arena: Arena | None = None) -> object:
+    args = (TensorArg("x", "u32", (64,), Role.INOUT),)
+    text = ptx(body)
+    return execute(parse(text), None, bind(Launch((1, 1, 1), (32, 1, 1), args), arena or Arena()), source=text)
+
+
+@pytest.mark.parametrize("before", ["", PARTLY], ids=["unwritten", "partly written"])
+@pytest.mark.parametrize("reader", READERS)
+def test_a_read_is_named_in_both_modes(reader: str, before: str) -> None:
+    with pytest.raises(NotStructuredError, match=r"before it is written|partly unwritten|depends on symbolic"):
+        run(f"{before}\n{reader}")
+    with pytest.raises(NotStructuredError, match="before it is written"):
+        emulate(ptx(f"{before}\n{reader}"), None, 1, 32, [np.zeros(64, np.uint32)])
+
+
+def status(reference: str, candidate: str) -> Status:
+    arena = Arena()
+    sides = [run(body, arena) for body in (reference, candidate)]
+    assert not any(finding.severity is Severity.ERROR for side in sides for finding in side.findings)  # type: ignore[attr-defined]
+    return decide(arena, sides[0].footprints, sides[1].footprints).status  # type: ignore[attr-defined]
+
+
+ONE_OR_ZERO = "mov.u32 %r6, 0; @%p1 mov.u32 %r6, 1; st.global.b32 [%q4], %r6;"
+
+
+@pytest.mark.parametrize("space", ["local", "shared"])
+def test_a_copy_in_memory_is_not_zero(space: str) -> None:
+    """Lanes 3 and above store what they never wrote, and read it again."""
+    place = "%r21" if space == "shared" else "loc"
+    at = "mov.u32 %r22, sm; shl.b32 %r23, %r1, 2; add.s32 %r21, %r22, %r23;" if space == "shared" else ""
+    body = f"{at}\n@%p1 mov.u32 %r5, 1; st.{space}.b32 [{place}], %r5; ld.{space}.b32 %r6, [{place}];"
+    found = run(f"{body} st.global.b32 [%q4], %r6;").findings  # type: ignore[attr-defined]
+    assert {finding.kind for finding in found} == {"uninitialised"}
+    kept = f"{body.replace(f'ld.{space}', f'@%p1 ld.{space}')} @!%p1 mov.u32 %r6, 0; st.global.b32 [%q4], %r6;"
+    assert status(ONE_OR_ZERO, kept) is Status.PROVED
+    values = np.full(64, 7, np.uint32)
+    assert not [f for f in emulate(ptx(kept), None, 1, 32, [values]).findings if f.severity is Severity.ERROR]
+    assert values[:32].tolist() == [1] * 3 + [0] * 29
