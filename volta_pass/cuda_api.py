@@ -2,13 +2,13 @@
 
 A launch's arguments are given by name in the order of the kernel's parameters. A tensor is a ``TensorSpec``, an array (its
 shape and type count, and the contents where they are integers) or a ``TensorArg``; a number or "symbolic" is a scalar of
-the parameter's type; None is a null pointer.
+the parameter's type; None is a null pointer; a mapping is a struct passed by value, field by field.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ import numpy as np
 
 from ptx_engine.errors import LaunchError
 from ptx_engine.launch import DTYPES, SYMBOLIC, Arg, Launch, NullArg, Role, ScalarArg, TensorArg
+from ptx_engine.machine.parameters import assigned
 from ptx_engine.syntax import parse
 from ptx_engine.syntax.ast import Function, Param
 from volta_pass.check import CheckOptions, check_spec
@@ -123,7 +124,11 @@ class CudaLaunch:
         if len(args) != len(params):
             hint = "give every parameter by a name, in the kernel's order: " + ", ".join(f".{param.type}" for param in params)
             raise LaunchError(f"{self.kernel.name} takes {len(params)} arguments, not {len(args)}", hint=hint)
-        return tuple(_argument(name, value, param) for (name, value), param in zip(args.items(), params))
+        found: list[Arg] = []
+        for (name, value), param in zip(args.items(), params):
+            found += _fields(name, value) if isinstance(value, Mapping) else [_argument(name, value, param)]
+        assigned(self.kernel.name, params, found)
+        return tuple(found)
 
 
 def _dim3(extent: Extent, fill: int = 1) -> tuple[int, int, int]:
@@ -132,6 +137,26 @@ def _dim3(extent: Extent, fill: int = 1) -> tuple[int, int, int]:
         raise LaunchError(f"{extent!r} is no extent", hint="one to three integers")
     x, y, z = (*extents, fill, fill)[:3]
     return x, y, z
+
+
+def _fields(struct: str, values: Mapping[str, Any]) -> list[Arg]:
+    """The fields of a struct that is passed by value, as arguments ``struct.field``. A number is an int or a float of C; a NumPy scalar or
+    a ScalarArg has the type that it says."""
+    found: list[Arg] = []
+    for field, value in values.items():
+        name = f"{struct}.{field}"
+        if isinstance(value, Mapping):
+            found += _fields(name, value)
+        elif isinstance(value, np.generic):
+            found.append(ScalarArg(name, launch_dtype(triton_dtype(value.dtype)), value.item()))
+        elif isinstance(value, (ScalarArg, TensorArg)):
+            found.append(replace(value, name=name))
+        elif isinstance(value, str):
+            raise LaunchError(f"argument {name}: {value!r} has no type", hint=f'ScalarArg("{field}", "f32") is a symbolic float')
+        else:
+            kind = "f32" if isinstance(value, float) else "b32"
+            found.append(_argument(name, value, Param(kind, name, 4, 4)))
+    return found
 
 
 def _argument(name: str, value: Any, param: Param) -> Arg:

@@ -47,6 +47,9 @@ def match_parameters(fn: Callable[..., Any], kernel: object, available: list[str
     matched = {}
     for name, parameter in inspect.signature(fn).parameters.items():
         choices = [argument for argument in (name, name + "_ptr") if argument in available]
+        fields = [argument for argument in available if argument.endswith(f".{name}")]  # of a struct
+        if not choices and len(fields) == 1:
+            choices = fields
         if choices:
             matched[name] = choices[0]
         elif parameter.default is inspect.Parameter.empty:

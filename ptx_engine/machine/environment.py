@@ -17,6 +17,7 @@ from ptx_engine.machine.findings_log import FindingLog
 from ptx_engine.machine.mbarriers import Mbarriers
 from ptx_engine.machine.memory import Memory
 from ptx_engine.machine.order_port import OrderPort, SpecEvents
+from ptx_engine.machine.parameters import assigned
 from ptx_engine.machine.warp_syncs import WarpSyncs
 from ptx_engine.syntax.ast import FlatFunction, Module
 from ptx_engine.terms import Arena
@@ -227,17 +228,17 @@ def layout_variables(module: Module, flat: FlatFunction, bound: BoundLaunch, mem
         )
     symbols.update(local)
     offset = 0
-    args = bound.launch.args
     params = flat.function.params
-    if len(args) != len(params):
-        raise LaunchError(
-            f"{flat.function.name} takes {len(params)} parameters, the launch gives {len(args)}",
-            span=flat.function.span, hint="list the arguments in parameter order: " + ", ".join(f"{p.name} ({p.type})" for p in params),
-        )  # fmt: skip
-    for param, arg in zip(params, args):
+    try:
+        taken = assigned(flat.function.name, params, bound.launch.args)
+    except LaunchError as error:
+        error.span = flat.function.span
+        raise
+    for param, fields in zip(params, taken):
         offset = _align(offset, max(param.align, param.size if param.size in (1, 2, 4, 8) else 1))
         symbols[param.name] = offset
-        memory.params[offset] = (param.size * 8, parameter_value(bound, param.name, param.type, param.size, arg))
+        for arg, place, size in fields:
+            memory.params[offset + place] = (size * 8, parameter_value(bound, param.name, param.type, size, arg))
         offset += param.size
     return symbols
 

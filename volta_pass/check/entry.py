@@ -5,7 +5,9 @@ from __future__ import annotations
 import difflib
 from pathlib import Path
 
-from ptx_engine.launch import DTYPES, Arg, ScalarArg
+from ptx_engine.errors import LaunchError
+from ptx_engine.launch import ScalarArg
+from ptx_engine.machine.parameters import assigned, size_of
 from ptx_engine.syntax.ast import Function, Module, Param
 from volta_pass.spec import SideSpec, SpecError
 
@@ -37,9 +39,16 @@ def check_arguments(entry: Function, side: SideSpec) -> None:
         hint = f"list this side's arguments in order: args = [...]; {entry.name} takes {_signature(entry)}"
         if len(entry.params) == len(args) + 2 and all(param.size == 8 for param in entry.params[-2:]):
             hint = _SCRATCH_HINT
-        raise _error(side, f"{entry.name} takes {len(entry.params)} arguments, but the spec gives {len(args)}", hint)
-    for number, (param, arg) in enumerate(zip(entry.params, args), 1):
-        need = _size(arg)
+        if not any(param.shape for param in entry.params):
+            raise _error(side, f"{entry.name} takes {len(entry.params)} arguments, but the spec gives {len(args)}", hint)
+    try:
+        taken = assigned(entry.name, entry.params, args)
+    except LaunchError as error:
+        raise _error(side, error.message, error.hint) from None
+    for number, (param, fields) in enumerate(zip(entry.params, taken), 1):
+        arg, need = fields[0][0], size_of(fields[0][0])
+        if len(fields) > 1:
+            continue
         if param.size != need:
             what = "a pointer (8 bytes)" if not isinstance(arg, ScalarArg) else f"{arg.dtype} ({need} bytes)"
             message = f"parameter {number} of {entry.name} is .{param.type} ({param.size} bytes), but argument {arg.name} is {what}"
@@ -54,10 +63,6 @@ def _check_block(entry: Function, side: SideSpec) -> None:
     x, y, z = (*(int(extent, 0) for extent in declared), 1, 1)[:3]
     if side.launch.block != (x, y, z):
         raise _error(side, f"{entry.name} requires a block of {[x, y, z]}, not {list(side.launch.block)}", f"block = {[x, y, z]}")
-
-
-def _size(arg: Arg) -> int:
-    return DTYPES[arg.dtype][0] if isinstance(arg, ScalarArg) else 8
 
 
 def _signature(entry: Function) -> str:
