@@ -424,7 +424,7 @@ class Memory(MemoryChecks):
             return [(0, formats.bits)] * (size // formats.granule)
         if isinstance(source, int):
             source = np.full(g.n, source, np.uint64)
-        values = self._load_copy(g, source, left, instruction)
+        values, _ = without_holes(self._load_copy(g, source, left, instruction))  # (lanes that fault copy zeros: a finding)
         widths = [left * 8 // len(values)] * len(values)
         cells = to_cells(self.arena, formats, values, widths)
         return cells + [(0, formats.bits)] * ((size - left) // formats.granule)

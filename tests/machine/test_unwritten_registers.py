@@ -109,3 +109,12 @@ def test_a_copy_in_memory_is_not_zero(space: str) -> None:
     values = np.full(64, 7, np.uint32)
     assert not [f for f in emulate(ptx(kept), None, 1, 32, [values]).findings if f.severity is Severity.ERROR]
     assert values[:32].tolist() == [1] * 3 + [0] * 29
+
+
+def test_a_copy_from_out_of_bounds_is_a_finding_on_bits_too() -> None:
+    """Lanes 16 and above copy from behind the tensor."""
+    body = (
+        "mov.u32 %r22, sm; shl.b32 %r23, %r1, 2; add.s32 %r21, %r22, %r23; cp.async.ca.shared.global [%r21], [%q4], 4; cp.async.wait_all;"
+    )
+    assert {finding.kind for finding in emulate(ptx(body), None, 1, 32, [np.zeros(16, np.uint32)]).findings} == {"out of bounds"}
+    assert not emulate(ptx(body), None, 1, 32, [np.zeros(32, np.uint32)]).findings
