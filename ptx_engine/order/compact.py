@@ -33,7 +33,7 @@ def without_superseded(columns: Sequence[Column]) -> list[Column]:
         part = slice(int(starts[i]), int(starts[i + 1]))
         for some, known in ((kept[part] & ~mixed[part], True), (kept[part] & mixed[part], False)):
             if some.any():
-                piece = column.subset(some)
+                piece = column if known and some.all() else column.subset(some)
                 piece.values = piece.values if known else None
                 out.append(piece)
     return sorted(out, key=lambda c: c.seq)

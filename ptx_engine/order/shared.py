@@ -13,10 +13,9 @@ from ptx_engine.order.records import NEVER, WRITE, Batch, Column, Space, measure
 #: (space, columns, stride, granule shift, suspicious granules)
 Examine = Callable[[Space, Sequence[Column], int, int, np.ndarray], None]
 
-#: accesses after which an interval that no barrier ends is examined and thinned out: one for each byte of the batch's shared memory, within
-#: these limits. An access held takes about 20 bytes, and its examination twice that for a moment. (A few MiB are always affordable: a tile
-#: of 4 KiB is read tens of thousands of times between two barriers, and to thin out costs more than to keep.)
-LIMIT, LEAST = 1 << 20, 1 << 18
+#: bytes held, for each byte of the batch's shared memory, after which an interval that no barrier ends is examined and thinned out: with
+#: the table by address they are 64 at most. Within these limits: 16 KiB are always affordable, 20 MiB always enough.
+BYTES_PER_BYTE, LEAST, MOST = 48, 1 << 14, 20 << 20
 
 
 class SharedLog:
@@ -28,9 +27,10 @@ class SharedLog:
         self._examine = examine
         self._new: list[Column] = []
         self._old: list[Column] = []
-        self._count = 0
-        #: of the current interval, once there is one
-        self._limit = 0
+        #: thread columns of the current interval, which many accesses share
+        self._threads: dict[int, np.ndarray] = {}
+        #: bytes of the current interval, and how many there may be, once there is one
+        self._bytes = self._limit = 0
 
     @property
     def held(self) -> int:
@@ -45,11 +45,26 @@ class SharedLog:
 
     def add(self, column: Column) -> None:
         self._new.append(column)
-        self._count += len(column.threads)
+        self._weigh(column)
         if not self._limit:
-            self._limit = min(LIMIT, max(LEAST, self._stride * column.batch.slots))
-        if self._count > self._limit:
+            self._limit = self._least(column.batch)
+        if self._bytes > self._limit:
             self._thin_out(column.batch)
+
+    def _least(self, batch: Batch) -> int:
+        return min(MOST, max(LEAST, BYTES_PER_BYTE * self._stride * batch.slots))
+
+    def _weigh(self, column: Column) -> None:
+        """Count the memory of a column."""
+        self._bytes += column.addresses.nbytes + (0 if column.values is None else column.values.nbytes)
+        if id(column.threads) not in self._threads:
+            self._threads[id(column.threads)] = column.threads
+            self._bytes += column.threads.nbytes
+
+    def _weigh_anew(self, columns: Sequence[Column]) -> None:
+        self._bytes, self._threads = 0, {}
+        for column in columns:
+            self._weigh(column)
 
     def close(self, seq: int, batch: Batch, slots: np.ndarray | None) -> None:
         """A full barrier at ``seq`` ends the interval of these slots (None: of all): examine it, keep what is not ordered by it."""
@@ -60,11 +75,11 @@ class SharedLog:
         for column in kept:
             column.old = True
         self._new, self._old = other_new, kept + other_old
-        self._count = sum(len(c.threads) for c in self._new)
+        self._weigh_anew(self._new)
         self._limit = 0
 
     def clear(self) -> None:
-        self._new, self._old, self._count, self._limit = [], [], 0, 0
+        self._new, self._old, self._bytes, self._limit, self._threads = [], [], 0, 0, {}
 
     def _check(self, new: list[Column], old: list[Column]) -> None:
         writes, reads = _relevant(new, old)
@@ -81,8 +96,8 @@ class SharedLog:
         for column in kept:
             column.old = True
         self._new, self._old = [], kept
-        self._count = sum(len(c.threads) for c in kept)
-        self._limit = max(min(LIMIT, max(LEAST, self._stride * batch.slots)), 2 * self._count)
+        self._weigh_anew(kept)
+        self._limit = max(self._least(batch), 2 * self._bytes)
 
 
 def _relevant(new: list[Column], old: list[Column]) -> tuple[list[Column], list[Column]]:

@@ -50,6 +50,13 @@ def test_a_kernel_with_findings_has_no_cost() -> None:
         cost(racy, Launch((1, 1, 1), (128, 1, 1), args), repeats=1)
 
 
+@pytest.mark.parametrize("threads", [128, 512])
+def test_what_is_held_about_a_small_tile(threads: int) -> None:
+    """Every thread reads 64 elements of each of two tiles of 1024 between two barriers: their addresses have 4 bytes at least."""
+    held = bench_order.shadow_bytes(threads)
+    assert min(64 * threads * 4 / 8192, 16) <= held <= bench_order.SHADOW_TARGET
+
+
 def test_sizes_change_extents_and_their_arguments_only() -> None:
     matmul, attention = CASES
     a, b, c = (TensorArg(name, "f16", shape, Role.IN) for name, shape in (("a", (128, 512)), ("b", (512, 128)), ("c", (128, 128))))

@@ -331,7 +331,7 @@ def test_thinning_out_changes_no_verdict(program: Program, seed: int) -> None:
         raise
     assume(not answer.blocked and not answer.varies)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(shared_log, "LIMIT", 2)
+        patch.setattr(shared_log, "MOST", 24)
         patch.setattr(global_log, "LIMIT", 2)
         patch.setattr(global_log, "WITHIN_BATCH", 1)
         patch.setattr(global_log, "GATHERED", 1)
@@ -353,7 +353,7 @@ def test_the_scope_of_an_atomic_is_known_when_its_own_arrival_thins_out(monkeypa
 
 
 def test_repeated_accesses_without_barriers_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shared_log, "LIMIT", 1000)
+    monkeypatch.setattr(shared_log, "MOST", 16_000)
     _, checker = launched()
     checker.begin_batch(column(0))
     threads = all_threads()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from ptx_engine.launch import Launch, bind
 from ptx_engine.order import OrderChecker, Space
@@ -11,18 +12,19 @@ from ptx_engine.terms import Arena
 BYTES_PER_BYTE = 64
 
 
-def test_an_interval_that_no_barrier_ends_is_thinned_out_in_time() -> None:
-    """Reads and writes of the same bytes again and again: what is held stays within the bound all the time."""
+@pytest.mark.parametrize("size", [1024, 4096, 65536])
+def test_an_interval_that_no_barrier_ends_is_thinned_out_in_time(size: int) -> None:
+    """Reads and writes of the same bytes again and again: what is held stays within the bound all the time. Of a small tile too."""
     bound = bind(Launch((4, 1, 1), (256, 1, 1), ()), Arena())
-    checker = OrderChecker(bound.launch, 65536, bound.buffers)
+    checker = OrderChecker(bound.launch, size, bound.buffers)
     checker.begin_batch(np.arange(4, dtype=np.int32))
     threads = np.arange(1024, dtype=np.int32)
     most = 0
     for turn in range(600):
-        own = threads % 256 * 4 + turn % 64 * 1024
+        own = threads % 256 * 4 + turn * 1024 % size
         checker.write(Space.SHARED, 1, threads, own.astype(np.int64), 4, threads + turn)
         checker.read(Space.SHARED, 2, threads, own.astype(np.int64), 4)
         most = max(most, checker.shared_bytes_held)
-    assert most <= BYTES_PER_BYTE * 65536 * 4
+    assert most <= BYTES_PER_BYTE * size * 4
     checker.end_batch()
     assert checker.finish() == [] and checker.shared_accesses_held == 0

@@ -15,18 +15,20 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ptx_engine.findings import Finding
-from ptx_engine.launch import Arg, Launch, ScalarArg, TensorArg, bind
+from ptx_engine.launch import Arg, Launch, Role, ScalarArg, TensorArg, bind
 from ptx_engine.machine import Budget
 from ptx_engine.machine.executor import Machine
 from ptx_engine.machine.preparation import calls_inlined, choose_entry
 from ptx_engine.machine.same_value import same_value_keys
 from ptx_engine.order import OrderChecker
 from ptx_engine.order.equal_writes import ValueKeys
+from ptx_engine.order.records import Column
 from ptx_engine.syntax import parse
 from ptx_engine.syntax.ast import Module
 from ptx_engine.terms import Arena
 from volta_pass.check.imports import import_object
 from volta_pass.check.triton_side import Compiled, compile_side
+from volta_pass.cli import bench_exec
 from volta_pass.configs_folder import configs_folder
 from volta_pass.spec import read_spec
 
@@ -36,6 +38,8 @@ OVERHEAD_TARGET_PERCENT = 60.0
 SECONDS_PER_MILLION_TARGET = 0.5
 #: highest exponent that passes for linear: best-of-N times differ by a few percent
 EXPONENT_TARGET = 1.2
+#: most bytes held for each byte of shared memory
+SHADOW_TARGET = 64.0
 REPEATS = 3
 
 
@@ -108,6 +112,24 @@ class TimedChecker(OrderChecker):
             return super().finish()
 
 
+class WeighedChecker(OrderChecker):
+    """The order checker that notes the most memory that it holds about shared memory."""
+
+    most_bytes = 0
+
+    def _access(self, *args: Any, **more: Any) -> Column | None:
+        column = super()._access(*args, **more)
+        self.most_bytes = max(self.most_bytes, self.shared_bytes_held)
+        return column
+
+
+class WeighedMachine(Machine):
+    """A machine whose checker is weighed."""
+
+    def _checker(self, shared_bytes: int) -> WeighedChecker:
+        return WeighedChecker(self.bound.launch, shared_bytes, self.bound.buffers, reach=self._reach)
+
+
 class TimedMachine(Machine):
     """A machine whose checker is timed."""
 
@@ -176,6 +198,19 @@ def _run(kind: type[Machine], module: Module, launch: Launch, *, order: bool = T
     return seconds, machine
 
 
+def shadow_bytes(threads: int, turns: int = 3) -> float:
+    """Most bytes held about shared memory for each byte of it, for the kernel of ``bench exec``: two tiles of 4 KiB, all of which every
+    warp reads between two barriers."""
+    case = bench_exec.Case(threads, 1, turns, 0)
+    args = (
+        TensorArg("a", "f32", (1024,), Role.IN), TensorArg("b", "f32", (1024,), Role.IN), TensorArg("out", "f32", (threads,), Role.OUT),
+        ScalarArg("tiles", "u32", turns),
+    )  # fmt: skip
+    machine = _run(WeighedMachine, parse(bench_exec.kernel(case)), Launch((1, 1, 1), (threads, 1, 1), args))[1]
+    assert isinstance(machine.order, WeighedChecker)
+    return machine.order.most_bytes / machine.memory.shared_bytes
+
+
 def exponent(accesses: list[int], seconds: list[float]) -> float:
     """The slope of log(seconds) over log(accesses), by least squares."""
     x, y = [math.log(n) for n in accesses], [math.log(s) for s in seconds]
@@ -201,4 +236,6 @@ def measure() -> list[tuple[str, float, str, float]]:
         usual = cost(kernel.ptx, at_size(case, kernel.launch, case.usual))
         launches = [at_size(case, kernel.launch, size) for size in case.sizes]
         rows += figures(case, usual, [min(inside(kernel.ptx, launch) for _ in range(REPEATS)) for launch in launches])
+    for threads in (128, 1024):
+        rows.append((f"tiles of 8 KiB, {threads} threads: shadow / shared memory", shadow_bytes(threads), "B/B", SHADOW_TARGET))
     return rows
