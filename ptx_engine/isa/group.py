@@ -49,6 +49,10 @@ class Group:
             values[r] = take(self.R[r], index)
         return Group(values, self.threads[index], self.block_threads, self.pc)
 
+    def replica(self) -> "Group":
+        """A second group of the same threads: after ``bar.arrive`` the first one only stands for the arrival."""
+        return Group(list(self.R), self.threads, self.block_threads, self.pc)
+
     def lane_and_warp(self) -> tuple[np.ndarray, np.ndarray]:
         """Lane in the warp, and a number unique to each warp of the batch."""
         tid = self.threads % self.block_threads

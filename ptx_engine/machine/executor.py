@@ -398,7 +398,7 @@ class Machine:
             self.log.add("barrier misuse", wrong[0], g, wrong[1], end.pc)
         if op.kind == "arrive":
             self.order.cta_arrive(end.pc, g.threads, number, count)
-            self._push(replace_group(g), end.pc + 1)
+            self._push(g.replica(), end.pc + 1)
 
     def _report_divided(self, came: Sequence[Waiting]) -> None:
         """Aligned barriers that only part of a warp has come to, where nobody else can come any more."""
@@ -494,8 +494,3 @@ class Machine:
             return site
         origin = self.origins[site.instruction]
         return replace(site, ptx_line=origin.ptx_line, ptx_text=origin.ptx_text, user_loc=origin.user_loc)
-
-
-def replace_group(g: Group) -> Group:
-    """A second group of the same threads (after ``bar.arrive`` the first one only stands for the arrival)."""
-    return Group(list(g.R), g.threads, g.block_threads, g.pc)
