@@ -10,7 +10,8 @@ import numpy as np
 
 from ptx_engine.errors import LaunchError
 from ptx_engine.isa.values import UINT
-from ptx_engine.launch import Arg, BoundLaunch, NullArg, Role, ScalarArg, TensorArg
+from ptx_engine.launch import Arg, BoundLaunch, NullArg, Role, TensorArg
+from ptx_engine.machine.parameters import BitsArg
 from ptx_engine.syntax.ast import Function, Param
 
 #: NumPy dtype name -> launch dtype
@@ -50,7 +51,7 @@ def bind_arguments(function: Function, args: Sequence[object]) -> tuple[list[Arg
         elif arg is None:
             bound.append(NullArg(param.name))
         else:
-            bound.append(ScalarArg(param.name, "u64", scalar_bits(param, arg)))
+            bound.append(BitsArg(param.name, "u64", scalar_bits(param, arg)))
     return bound, storages
 
 

@@ -17,6 +17,10 @@ from ptx_engine.syntax.ast import Param
 Field = tuple[Arg, int, int]
 
 
+class BitsArg(ScalarArg):
+    """The bits of a whole parameter, a struct's too, of whatever size it is: the concrete mode's."""
+
+
 def assigned(name: str, params: Sequence[Param], args: Sequence[Arg]) -> list[list[Field]]:
     """The arguments of each parameter of the kernel ``name``. Raises LaunchError where numbers or structs do not fit."""
     found: list[list[Field]] = []
@@ -24,7 +28,7 @@ def assigned(name: str, params: Sequence[Param], args: Sequence[Arg]) -> list[li
     for param in params:
         if at == len(args):
             break
-        count = _fields(args, at) if param.shape else 1
+        count = _fields(args, at) if param.shape else 0
         found.append(_struct(param, args[at : at + count]) if count else [_whole(param, args[at])])
         at += max(1, count)
     if at != len(args) or len(found) != len(params):
@@ -64,7 +68,7 @@ def _fields(args: Sequence[Arg], at: int) -> int:
 
 def _whole(param: Param, arg: Arg) -> Field:
     """One argument; a struct with the size of one, such as __half, is that."""
-    if param.shape and size_of(arg) != param.size:
+    if param.shape and not isinstance(arg, BitsArg) and size_of(arg) != param.size:
         raise LaunchError(
             f"parameter {param.name} is a struct of {param.size} bytes, but argument {arg.name} has {size_of(arg)}",
             hint=f"give its fields in order as arguments named {arg.name}.first, {arg.name}.second, ...",
