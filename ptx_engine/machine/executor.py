@@ -18,6 +18,7 @@ from ptx_engine.findings import Finding, Site
 from ptx_engine.isa.algebra import Algebra
 from ptx_engine.isa.algebra_symbolic import SymbolicAlgebra
 from ptx_engine.isa.group import Group
+from ptx_engine.isa.shuffle import uniform
 from ptx_engine.isa.values import UNINITIALISED_REGISTER, Sym, Value, join
 from ptx_engine.isa.warp import LanesMissing
 from ptx_engine.launch import BoundLaunch, Role
@@ -26,6 +27,7 @@ from ptx_engine.machine.barriers import Barriers, Completed, Waiting, divided, r
 from ptx_engine.machine.chances import Chances
 from ptx_engine.machine.data_flow import DataFlow
 from ptx_engine.machine.deadlocks import Deadlocks, divided_warps, stuck_at_barriers, stuck_at_warp_syncs, stuck_in_loops
+from ptx_engine.machine.early_looks import with_early_looks
 from ptx_engine.machine.environment import MachineEnvironment, local_layout, shared_layout
 from ptx_engine.machine.execution import Budget, Execution
 from ptx_engine.machine.findings_log import FindingLog
@@ -35,7 +37,7 @@ from ptx_engine.machine.loops import turn
 from ptx_engine.machine.mbarriers import Mbarriers
 from ptx_engine.machine.memory import Memory
 from ptx_engine.machine.order_port import NoOrder, OrderPort
-from ptx_engine.machine.polling import Poll, Pollers
+from ptx_engine.machine.polling import Poll, Pollers, Polling
 from ptx_engine.machine.predication import concrete_predicate
 from ptx_engine.machine.preparation import calls_inlined, check_block, choose_entry, granule_of, linear_ctas, make_origins
 from ptx_engine.machine.program import BarrierOp, Block, Program, PtxOrigin, Terminator, located
@@ -78,12 +80,13 @@ def execute(
     start = time.perf_counter()
     flat = calls_inlined(choose_entry(module, entry), module, externs, bound)
 
-    def machine(seconds: float) -> Machine:
+    def machine(seconds: float, schedule: Callable[[], Schedule] = schedule) -> Machine:
         return Machine(module, flat, bound, replace(budget, seconds=seconds), order, source, schedule)
 
     first, numbers = machine(budget.seconds), linear_ctas(bound, ctas if ctas is not None else bound.launch.ctas)
     done = first.run_numbers(numbers, start=start)
-    return for_every_last_cta(first, done, numbers, budget.seconds - (time.perf_counter() - start), machine)
+    done = for_every_last_cta(first, done, numbers, budget.seconds - (time.perf_counter() - start), machine)
+    return with_early_looks(first, done, numbers, budget.seconds - (time.perf_counter() - start), machine)
 
 
 class Machine:
@@ -115,6 +118,8 @@ class Machine:
         self.log.harmless = self.chances.harmless
         self.env.order.exchanging = self.program.analysis.has_mbarriers
         self.executed = 0
+        #: told of looks in vain, where loops that wait for memory are to look again after every store
+        self.failed_look: Callable[[np.ndarray], None] | None = None
         #: CTAs that have ended, and all that are to run, for whoever watches
         self.ended = self.total = 0
         self.fusion = Fusion(self.program, self._target(), None if self.program.analysis.has_mbarriers else budget.fuse_after)
@@ -175,7 +180,7 @@ class Machine:
         self.barriers = Barriers(len(ctas), self.block_threads)
         self.warp_syncs = self.env.warp_syncs = WarpSyncs(len(ctas), self.block_threads)
         self.schedule = self.new_schedule()
-        self.polling = Pollers()
+        self.polling = Pollers(self.failed_look)
         if self.program.analysis.has_mbarriers:
             self.memory.objects = self.env.mbarriers = Mbarriers(len(ctas), self.memory, self.program.analysis.certain)
         self._turn = 0
@@ -186,6 +191,8 @@ class Machine:
             while groups := self.schedule.take():
                 self._ready -= len(groups)
                 self._run(groups[0] if len(groups) == 1 else self._merge(groups, groups[0].pc))
+                if self.failed_look is not None:
+                    self._look(self.polling.due(self.memory.writes))
             if not self._meet() and not self._release() and not self._wake():
                 break
         self._check_deadlock()
@@ -387,8 +394,8 @@ class Machine:
             self._come_to(self._subset(g, np.flatnonzero(which == number), self._live_after(end)), op, end)
 
     def _come_to(self, g: Group, op: BarrierOp, end: Terminator) -> None:
-        number = self._uniform(g.R[op.number], "the barrier number")
-        count = self._uniform(g.R[op.count], "the barrier's thread count") if op.count is not None else None
+        number = uniform(g.R[op.number], "the barrier number")
+        count = uniform(g.R[op.count], "the barrier's thread count") if op.count is not None else None
         if number > 15:
             raise ParseError(f"barrier number {number}", hint="a CTA has barriers 0 to 15")
         if count is not None and (count % 32 or not 0 < count <= self.block_threads + 31):
@@ -405,11 +412,6 @@ class Machine:
         self.log.turn = ()
         for waiting, lanes in divided(came, self.warp_syncs.excused(self.program.analysis.quiet_after)):
             self.log.add("barrier misuse", "an aligned barrier is executed by part of a warp", waiting.group, lanes, waiting.pc)
-
-    def _uniform(self, value: Value, what: str) -> int:
-        from ptx_engine.isa.shuffle import uniform
-
-        return uniform(value, what)
 
     def _meet(self) -> bool:
         """Let lanes go on that have met the others of their warp; False if none have."""
@@ -434,7 +436,9 @@ class Machine:
 
     def _wake(self) -> bool:
         """Let loops that wait for memory look again; False where that would show them nothing new."""
-        ready = self.polling.ready(self.memory.writes)
+        return self._look(self.polling.ready(self.memory.writes))
+
+    def _look(self, ready: list[Polling]) -> bool:
         for p in ready:
             self._push(p.group, p.target)
         return bool(ready)

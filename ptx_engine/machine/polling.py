@@ -7,6 +7,7 @@ run first (LOOSE), and is as good as strict once it carries the same values agai
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
@@ -44,9 +45,10 @@ class Polling:
 
 
 class Pollers:
-    """The groups of a batch that wait for memory."""
+    """The groups of a batch that wait for memory. ``failed`` is told of threads that have looked in vain."""
 
-    def __init__(self) -> None:
+    def __init__(self, failed: Callable[[np.ndarray], None] | None = None) -> None:
+        self._failed = failed
         self.waiting: list[Polling] = []
         self._looked_at = -1
         #: by branch and number of columns: what each thread carried at the end of its last turn, and the writes that there were then
@@ -54,6 +56,8 @@ class Pollers:
 
     def add(self, group: Group, end: Terminator, writes: int) -> None:
         """A group has come to the end of a turn."""
+        if self._failed is not None:
+            self._failed(group.threads)
         strict = end.poll is Poll.STRICT or (end.poll is Poll.LOOSE and self._repeats(group, end, writes))
         self.waiting.append(Polling(group, end.pc, end.targets[0], strict, writes, end.waits))
 
@@ -74,6 +78,14 @@ class Pollers:
         same = bool((known[:, group.threads] == now).all())
         known[:, group.threads] = now
         return same
+
+    def due(self, writes: int) -> list[Polling]:
+        """Those that something was stored for since they looked, taken out."""
+        if not self.waiting:
+            return []
+        found = [p for p in self.waiting if p.writes != writes]
+        self.waiting = [p for p in self.waiting if p.writes == writes]
+        return found
 
     def ready(self, writes: int) -> list[Polling]:
         """Those that may look again, taken out: something was stored since they did, or all of them once more after the last store

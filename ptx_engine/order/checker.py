@@ -19,6 +19,7 @@ from ptx_engine.order.copies import AsyncCopies
 from ptx_engine.order.equal_writes import ValueKeys, equal_writes
 from ptx_engine.order.globals import GlobalLog
 from ptx_engine.order.intersect import gather
+from ptx_engine.order.looks import Looks
 from ptx_engine.order.pairs import Oracle, Rows, rows_of, unordered_pairs
 from ptx_engine.order.phases import Await, PhaseEnd, PhaseEvent, Renewal, Signal
 from ptx_engine.order.phases import Memory as PhaseMemory
@@ -77,6 +78,8 @@ class OrderChecker:
         self.accesses = 0
         #: kept with the accesses that follow, and shown with findings about them
         self.turn: Turn = ()
+        #: of loops that wait for memory, if it is told of those in vain
+        self.looks = Looks()
         #: told of every access
         self.listener: Callable[[Space, Column], None] | None = None
         self._value_keys = value_keys
@@ -104,6 +107,10 @@ class OrderChecker:
         """What the findings lean on, for the ledger: a flag that several unordered threads store, or a counter that is not awaited in
         full, may be seen with other values in other schedules."""
         return ["atomics exchange the values of the schedule that ran"] if self._clocks.observed else []
+
+    def look_failed(self, threads: np.ndarray) -> None:
+        """Threads have looked in vain, in a loop that waits for memory."""
+        self.looks.failed(self._tick(), self._batch.grid_threads(threads))
 
     def determined(self, load: int) -> bool:
         """Whether all strong stores to what a strong load has read are ordered with it, so that it reads the same in every schedule."""
@@ -382,6 +389,7 @@ class OrderChecker:
             self._report.add(space, rows, equal.a, equal.b, equal.count)
         for earlier, later in unordered_pairs(rows, equal.rest, oracle):
             self._report.add(space, rows, earlier, later)
+            self.looks.judge(rows, earlier, later, oracle)
         self._report.chances |= rows.crowded
 
     def _ordered_by_clocks(self, rows: Rows, a: np.ndarray, b: np.ndarray) -> np.ndarray:

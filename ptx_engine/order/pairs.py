@@ -67,12 +67,12 @@ def unordered_pairs(rows: Rows, among: np.ndarray, oracle: Oracle | None) -> Ite
     """(earlier, later) row numbers of conflicting accesses that no edge orders, each pair of accesses once per common granule.
     ``among``: the rows to look at, sorted."""
     for pairs in _in_chunks(_conflicting(rows, _where_links_miss(rows, among, oracle))):
-        earlier, later = _unordered(rows, *pairs, oracle)
+        earlier, later = unordered(rows, *pairs, oracle)
         if len(earlier):
             yield earlier, later
 
 
-def _unordered(rows: Rows, earlier: np.ndarray, later: np.ndarray, oracle: Oracle | None) -> tuple[np.ndarray, np.ndarray]:
+def unordered(rows: Rows, earlier: np.ndarray, later: np.ndarray, oracle: Oracle | None) -> tuple[np.ndarray, np.ndarray]:
     keep = ~_ordered_by_barriers(rows, earlier, later)
     earlier, later = earlier[keep], later[keep]
     if oracle is not None and len(earlier):
@@ -93,7 +93,7 @@ def _where_links_miss(rows: Rows, among: np.ndarray, oracle: Oracle | None) -> n
         apart = (cells.thread[a] != cells.thread[b]) | ((rows.kind[a] & ASYNC) != 0)
         for start in range(0, len(a), CHUNK):
             part = slice(start, start + CHUNK)
-            found, _ = _unordered(rows, a[part][apart[part]], b[part][apart[part]], oracle)
+            found, _ = unordered(rows, a[part][apart[part]], b[part][apart[part]], oracle)
             wanted.append(cells.granule[found])
     return among[np.isin(cells.granule[among], np.unique(np.concatenate(wanted)))]
 

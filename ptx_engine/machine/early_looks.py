@@ -1,0 +1,100 @@
+"""Loops that wait for memory, run so that they look as early as they can: after every store, before anybody else goes on.
+
+In the machine's own schedule such a loop looks when all others are stuck or done, and sees more releases than it may have waited for. So a
+launch with such loops is run twice more, one warp (or CTA) after another, up and down, each loop looking at once: races that show then are
+findings. Where a loop ends, while a store that is still to come could have been one of those that it has counted, what it has seen is up
+to chance, and nothing is proved.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from ptx_engine.errors import PtxError
+from ptx_engine.findings import Finding, Severity
+from ptx_engine.isa.group import WARP, Group
+from ptx_engine.machine.execution import Execution
+from ptx_engine.machine.schedule import Schedule
+from ptx_engine.order import OrderChecker
+
+if TYPE_CHECKING:
+    from ptx_engine.machine.executor import Machine
+
+#: groups that run one after another at most; larger launches keep to the assumption in the ledger
+MOST = 512
+#: of warps, as long as there are so few
+MOST_WARPS = 128
+
+
+class Again(Protocol):
+    """A machine for one more run: seconds it may take, and its schedule."""
+
+    def __call__(self, seconds: float, schedule: Callable[[], Schedule]) -> Machine: ...
+
+
+class OneByOne:
+    """One group of threads runs until it is blocked, then the next; who can run again goes first."""
+
+    def __init__(self, unit: int, *, down: bool) -> None:
+        self._unit, self._down = unit, down
+        self._groups: list[Group] = []
+
+    def begin(self, threads: int, block_threads: int) -> list[np.ndarray]:
+        """See ``Schedule``: the warps, or the CTAs, the first to run last."""
+        every = np.arange(threads, dtype=np.int32)
+        size = self._unit or block_threads
+        cuts = np.flatnonzero(np.diff(every // block_threads * block_threads + every % block_threads // size)) + 1
+        groups = np.split(every, cuts)
+        return groups if self._down else groups[::-1]
+
+    def put(self, g: Group) -> None:
+        """See ``Schedule``."""
+        self._groups.append(g)
+
+    def take(self) -> list[Group]:
+        """See ``Schedule``."""
+        return [self._groups.pop()] if self._groups else []
+
+
+def with_early_looks(machine: Machine, done: Execution, numbers: np.ndarray, seconds: float, again: Again) -> Execution:
+    """The execution with what shows where loops that wait for memory look early. ``seconds``: what may be spent."""
+    launch, start = machine.bound.launch, time.perf_counter()
+    waits = {pc for pc in machine.program.polling if machine.program.flat.instructions[pc].opcode in ("ld", "atom")}
+    warps = len(numbers) * -(-launch.threads // WARP)
+    unit = WARP if warps <= MOST_WARPS else 0
+    wrong = any(f.severity is Severity.ERROR for f in done.findings)
+    if (
+        wrong
+        or not waits
+        or not isinstance(machine.order, OrderChecker)
+        or not machine.order.assumptions
+        or (len(numbers) if unit == 0 else warps) > MOST
+    ):
+        return done
+    for down in (False, True):
+        left = seconds - (time.perf_counter() - start)
+        other = again(left, lambda down=down: OneByOne(unit, down=down))  # type: ignore[misc]
+        assert isinstance(other.order, OrderChecker)
+        other.failed_look = other.order.look_failed
+        try:
+            run = other.run_numbers(numbers)
+        except PtxError:
+            return done  # not all CTAs run together: somebody waits for one that has not come yet
+        done = replace(done, findings=[*done.findings, *_new(done.findings, run.findings)])
+        early = sorted(waits & other.order.looks.early)
+        if early:
+            said = f"a loop may end by other stores than those that it has seen (PTX line {machine.origins[early[0]].ptx_line})"
+            done = replace(done, schedule_dependent=[*done.schedule_dependent, said])
+            break
+    spent = {"execute": done.seconds["execute"] + time.perf_counter() - start}
+    return replace(done, seconds={**done.seconds, **spent})
+
+
+def _new(known: list[Finding], found: list[Finding]) -> list[Finding]:
+    pairs = {(f.kind, tuple(sorted(s.instruction for s in f.sites[:2]))) for f in known}
+    return [f for f in found if (f.kind, tuple(sorted(s.instruction for s in f.sites[:2]))) not in pairs]
