@@ -62,11 +62,16 @@ def prove_template(
         shared = shared_sums(canonical, template, pairs) if canonical is not None and freeze else {}
         attempt = _Attempt(arena, template, leaves, meter, freeze, shared)
         for number, (i, j) in enumerate(pairs):
-            if number not in proofs or proofs[number].outcome != "equal":
+            if number not in proofs or not _settled(proofs[number]):
                 proofs[number] = attempt.prove(template.roots[i], template.roots[j])
-        if not attempt.forms.has_frozen or all(p.outcome == "equal" for p in proofs.values()):
+        if not attempt.forms.has_frozen or all(map(_settled, proofs.values())):
             break
     return [proofs[number] for number in range(len(pairs))]
+
+
+def _settled(proof: Proof) -> bool:
+    """Whether a proof says all that was asked: of what is not looked into, little is known about where it vanishes."""
+    return proof.outcome == "equal" and not proof.narrower
 
 
 def selects_constants(template: Template) -> bool:

@@ -269,15 +269,18 @@ def _joint(pair: Pair, current: np.ndarray, trials: np.ndarray, passing: np.ndar
 
 
 def _ones(pair: Pair, current: np.ndarray, least: float) -> np.ndarray:
-    """Ones for all that is not zero, else one by one for the first few."""
-    simple = (current != 0).astype(np.float64)
+    """Ones for all that is not zero, else one by one for the first few; integers stay within their formats."""
+    ranges = [integer_range(pair.arena.input_of(int(i))[0].fmt) for i in pair.inputs]
+    low, high = (np.array([bound if r is None else float(r[side]) for r in ranges]) for side, bound in ((0, -np.inf), (1, np.inf)))
+    simple = np.clip((current != 0).astype(np.float64), low, high)
     if np.nan_to_num(pair.difference(simple[:, None]))[0] > least:
         return np.asarray(simple)
     for position in np.flatnonzero(current)[:16]:
         for value in (1.0, -1.0, 2.0, float(np.round(current[position]))):
             trial = current.copy()
             trial[position] = value
-            if value and np.nan_to_num(pair.difference(trial[:, None]))[0] > least:
+            allowed = value and low[position] <= value <= high[position]
+            if allowed and np.nan_to_num(pair.difference(trial[:, None]))[0] > least:
                 current = trial
                 break
     return current

@@ -10,11 +10,14 @@ import numpy as np
 import pytest
 
 from ptx_engine.decide import CONSTANTS_WITHIN_1_ULP, Budget, Mode, decide, driver
+from ptx_engine.decide.api import decide as decide_terms
 from ptx_engine.decide.budget import ProofBudget
 from ptx_engine.decide.fingerprint import Fingerprints
 from ptx_engine.decide.templates import ClassResult, Outcome
 from ptx_engine.launch import BoundLaunch, Footprint, Launch, Role, TensorArg, bind
 from ptx_engine.terms import NAN, NEG_INF, ONE, UNDEF, Arena, Ids, Op
+from ptx_engine.terms.expr import symbols, where
+from ptx_engine.terms.formulas import wrap
 from ptx_engine.verdict import Method, Status, Verdict
 
 
@@ -234,6 +237,16 @@ def test_integer_inputs_stay_integers() -> None:
     value = int(witness.inputs["x[0]"])
     assert -128 <= value <= 127 and int(witness.reference_value) == value * value
     assert int(witness.candidate_value) == (value * value + 128) % 256 - 128
+
+
+def test_a_small_witness_stays_within_its_integer_format() -> None:
+    """Of an unsigned value -1 would be a short witness, but it is none of its values."""
+    u = symbols("u", fmt="u8")
+    low = wrap(u, 4)
+    inner = abs(where(low >= 0, u + 3, low))
+    for reference, candidate in ((where(u < inner, u, inner), abs(low)), (u, wrap(u + 3, 8, signed=False)), (u, -low)):
+        found = only(decide_terms(reference, candidate)).witness
+        assert found is not None and all(0 <= int(value) <= 255 for value in found.inputs.values())
 
 
 @pytest.mark.parametrize("strict", [False, True])
