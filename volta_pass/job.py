@@ -134,6 +134,8 @@ class ValidationJob:
     constants: Mapping[str, Any] = field(default_factory=dict)
     #: PTX of the approximated functions that the source calls (``references.library``); None: they are what they are named after
     library: Mapping[str, str] | None = None
+    #: what to do where the PTX works on the bits of floats or branches on them, if more is known than that; enters no key
+    remedy: str = ""
     #: how to compile the kernel again, as JSON values, for recordings; enters no key
     recipe: Mapping[str, Any] = field(default_factory=dict)
     toolchain: Mapping[str, str] = field(default_factory=dict)

@@ -193,6 +193,8 @@ def _execute(state: _Validation) -> "Execution | None":
         execution = state.stages.candidate(state.job.ptx, state.job.entry)
     except PtxError as error:
         error.place_in(f"{state.job.kernel}.ptx", state.job.ptx)
+        if isinstance(error, NotStructuredError) and state.job.remedy:
+            error.hint = state.job.remedy
         state.fail(error, "the PTX could not be executed")
         state.report.findings = list(error.findings)
         return None

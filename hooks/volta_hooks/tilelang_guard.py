@@ -19,6 +19,7 @@ from volta_hooks.policy import Action, Mode, action
 from volta_hooks.session import Session
 from volta_hooks.tilelang_errors import KernelNotProved, KernelRefuted, ValidationFailure
 from volta_hooks.tilelang_launch import DISJOINT, KernelCall, kernel_calls, make_launch, symbolic_sizes
+from volta_hooks.tilelang_library import remedy_of
 from volta_hooks.tilelang_source import tile_programs
 from volta_pass.job import FunctionReference, ValidationJob
 from volta_pass.kernel_report import KernelReport
@@ -154,6 +155,7 @@ def _job(
         toolchain={"TileLang": tilelang.__version__},
         options=session.options,
         library=compiled.library(source),
+        remedy=remedy_of(source),
         assumptions=(DISJOINT,) if len(tensors) > 1 else (),
         language="tile",
     )

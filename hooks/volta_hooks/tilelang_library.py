@@ -8,6 +8,8 @@ from typing import Any
 from volta_hooks.tilelang_ptx import Config, library_to_ptx
 from volta_pass.references.library import CUDA_FUNCTIONS, CUDA_TYPES, cuda_program
 
+#: their code works on the bits of a float, or loops
+_WITHOUT_FORMULA = ("log", "log2", "log10", "log1p", "sin", "cos", "tan", "pow", "fmod")
 _FORMATS = {"float32": "f32", "float64": "f64"}
 
 
@@ -17,6 +19,17 @@ def library_of(source: str, target: Any, config: Config) -> dict[str, str] | Non
     formats = [fmt for dtype, fmt in _FORMATS.items() if f'"{dtype}"' in source and fmt in CUDA_TYPES]
     found = {f"{name}({fmt})": _compiled(name, fmt, library_to_ptx(target, config)) for name in names for fmt in formats}
     return found or None
+
+
+def remedy_of(source: str) -> str:
+    """What to do where a program in JSON calls functions whose library code has no formula; "" where it calls none."""
+    names = [f"T.{name}" for name in _WITHOUT_FORMULA if f'"{name}"' in source]
+    if not names:
+        return ""
+    return (
+        f"CUDA's library code of {', '.join(names)} has no formula here; as one instruction it has: T.__log and the like, or"
+        " pass_configs={tilelang.PassConfigKey.TL_ENABLE_FAST_MATH: True}"
+    )
 
 
 @lru_cache(maxsize=64)

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable
 
 import pytest
+import tilelang
 import tilelang.language as T
 
 from ptx_engine.verdict import Status
@@ -39,5 +40,14 @@ def test_ties_are_rounded_as_the_program_says(mode: str, other: str, compiled: C
     func = applying(lambda x: T.round(x, rounding_mode=mode))
     report = compiled(func)[0]
     assert report.status is Status.PROVED, (report.reason, report.errors)
-    report = compiled(func, change=lambda text: re.sub(r"(\w+::)*\w*(round|rint|nearbyint)\w*\(", other, text))[0]
+    report = compiled(func, change=lambda text: re.sub(r"(\w+::)*\w*(round|rint|nearbyint)\w*\(", other, text, flags=re.IGNORECASE))[0]
     assert report.status is Status.REFUTED, (report.reason, report.errors)
+
+
+def test_what_has_no_formula_says_what_to_do(compiled: Compile) -> None:
+    func = applying(lambda x: T.log2(x))
+    report = compiled(func)[0]
+    assert report.status is Status.UNKNOWN
+    assert "T.log2" in report.errors[0] and "TL_ENABLE_FAST_MATH" in report.errors[0]
+    report = compiled(func, pass_configs={tilelang.PassConfigKey.TL_ENABLE_FAST_MATH: True})[0]
+    assert report.status is Status.PROVED, (report.reason, report.errors)
