@@ -107,8 +107,17 @@ def wide_update(d: Decode, op: str) -> Callable[[Value, list[Value]], Value]:
     return update
 
 
+#: integer operation -> the types that it has
+_INTEGER_TYPES = {
+    **dict.fromkeys(("and", "or", "xor", "exch"), ("b32", "b64", "b128")), **dict.fromkeys(("inc", "dec"), ("u32",)),
+    **dict.fromkeys(("min", "max"), ("u32", "s32", "u64", "s64")), "add": ("u32", "s32", "u64"), "cas": ("b16", "b32", "b64", "b128"),
+}  # fmt: skip
+
+
 def _decode(d: Decode, returns: bool) -> Step:
     kind, op = d.mods["type"], d.mods["op"]
+    if kind[0] in "bus" and kind not in PACKS and kind not in _INTEGER_TYPES[op]:
+        raise ParseError(f"{d.ins.mnemonic}: the types of .{op} are .{', .'.join(_INTEGER_TYPES[op])}", span=d.ins.span)
     sources = 2 if op == "cas" else 1
     first = 1 if returns else 0
     d.expect(first + 1 + sources, first + 2 + sources)
@@ -169,13 +178,13 @@ def _anywhere(*rest: str) -> list[str]:
 
 @instruction("atom", *_anywhere(f"op=and|or|xor|exch|add|inc|dec|min|max {HINT} type=b32|b64|u32|u64|s32|s64",
                                 "op=cas type=b16|b32|b64|b128", f"op=exch {HINT} type=b128", f"op=add {HINT} type=f32|f64",
-                                f"op=add|min|max !noftz {HINT} type=f16|f16x2|bf16|bf16x2"), *_VECTORS, source=_S + "atom")  # fmt: skip
+                                f"op=add !noftz {HINT} type=f16|f16x2|bf16|bf16x2"), *_VECTORS, source=_S + "atom")  # fmt: skip
 def atom(d: Decode) -> Step:
     return _decode(d, True)
 
 
-@instruction("red", *_anywhere(f"op=and|or|xor|add|inc|dec|min|max {HINT} type=b32|b64|u32|u64|s32|s64",
-                               f"op=add {HINT} type=f32|f64",
-                               f"op=add|min|max !noftz {HINT} type=f16|f16x2|bf16|bf16x2"), *_VECTORS, source=_S + "red")  # fmt: skip
+@instruction("red", *(form.replace(SEM, "[sem=relaxed|release]") for form in (*_anywhere(
+    f"op=and|or|xor|add|inc|dec|min|max {HINT} type=b32|b64|u32|u64|s32|s64", f"op=add {HINT} type=f32|f64",
+    f"op=add !noftz {HINT} type=f16|f16x2|bf16|bf16x2"), *_VECTORS)), source=_S + "red")  # fmt: skip
 def red(d: Decode) -> Step:
     return _decode(d, False)

@@ -14,6 +14,7 @@ import numpy as np
 from ptx_engine.errors import NotStructuredError, ParseError, UnsupportedError
 from ptx_engine.isa.algebra import Algebra
 from ptx_engine.isa.group import Group
+from ptx_engine.isa.literals import check_literals, float_literal
 from ptx_engine.isa.registry import find
 from ptx_engine.isa.result_widths import result_bits
 from ptx_engine.isa.simple import Place, Simple
@@ -163,6 +164,7 @@ class Decode:
         #: set by a spec whose instruction is one of the simple ones
         self.simple: Simple | None = None
         self.check_result()
+        check_literals(self.ins, self.mods.get("type", ""))
 
     def mod(self, slot: str) -> str | None:
         """The modifier in a slot, None if absent."""
@@ -222,7 +224,7 @@ class Decode:
                 return self.env.immediate(bool(operand.value))
             return self.env.immediate(operand.value & ((1 << bits) - 1))
         if isinstance(operand, FloatLit):
-            return self.env.immediate(_float_literal(operand, bits, self.ins))
+            return self.env.immediate(float_literal(operand, bits, self.ins))
         if isinstance(operand, Name):
             if self.env.is_symbol(operand.name):
                 return self.env.immediate(self.env.symbol_address(operand.name))
@@ -343,22 +345,6 @@ def concrete_address(address: Value, what: str) -> "int | np.ndarray":
         f"the address of a {what} depends on symbolic data", feature=f"symbolic address of a {what}",
         hint="give the integer argument it comes from concrete contents in the launch",
     )  # fmt: skip
-
-
-def _float_literal(literal: FloatLit, bits: int, instruction: Instruction) -> int:
-    """The bits of a float literal in an operand of a width: a double literal in a 32-bit operand is converted exactly or refused."""
-    if literal.width == bits:
-        return literal.bits
-    if literal.width == 64 and bits == 32:
-        value = np.array(literal.bits, np.uint64).view(np.float64)
-        single = value.astype(np.float32)
-        if single == value or value != value:
-            return int(single.view(np.uint32))
-    if literal.width == 32 and bits == 64:
-        return int(np.array(literal.bits, np.uint32).view(np.float32).astype(np.float64).view(np.uint64))
-    raise UnsupportedError(
-        f"{instruction.mnemonic}: a {literal.width}-bit float literal for a {bits}-bit operand", feature=instruction.mnemonic
-    )
 
 
 def decode(env: Environment, instruction: Instruction, pc: int) -> Step:

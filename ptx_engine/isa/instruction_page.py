@@ -25,7 +25,8 @@ IGNORED: dict[str, str] = {
     "noftz": "nothing is flushed",
     "prefetch": "a prefetch moves no data",
     "primary": "caches change no value",
-    "rs": "rounding is the identity over the reals; on bits the random bits are honoured",
+    "rs": "rounding is the identity over the reals; on bits the random bits are a fraction of the last place (of a subnormal result, too, "
+    "where the ISA leaves open how they are aligned)",
     "rnd": "rounding is the identity over the reals, and honoured on bits",
     "sat": "out-of-range floats clamp in every conversion to integers",
     "secondary": "caches change no value",

@@ -14,7 +14,7 @@ from ptx_engine.errors import NotStructuredError, ParseError
 from ptx_engine.isa.bits import symbolic_permute
 from ptx_engine.isa.decode import Decode, Step
 from ptx_engine.isa.group import Group
-from ptx_engine.isa.registry import instruction, refuse
+from ptx_engine.isa.registry import instruction
 from ptx_engine.isa.reinterpret import pieces_of
 from ptx_engine.isa.simple import Copy, Extension
 from ptx_engine.isa.values import BITS, UINT, Part, Sym, Value, int_fmt, split_bits, uninitialised
@@ -23,6 +23,8 @@ from ptx_engine.terms import UNDEF, Arena
 
 _S = "PTX ISA 9.1, Data Movement and Conversion Instructions: "
 #: generic addresses of a thread's shared and local memory: far above any buffer of a launch
+CONST_WINDOW = 1 << 52  # a constant variable's address is its generic one
+PARAM_WINDOW = 1 << 55
 SHARED_WINDOW = 1 << 56
 LOCAL_WINDOW = 1 << 57
 WINDOW_BYTES = 1 << 40
@@ -116,7 +118,7 @@ def mov(d: Decode) -> Step:
 @instruction("cvta", "[to] space=global|shared|const|local|param|shared::cta|param::entry type=u32|u64", source=_S + "cvta")
 def cvta(d: Decode) -> Step:
     d.expect(2)
-    window = {"shared": SHARED_WINDOW, "shared::cta": SHARED_WINDOW, "local": LOCAL_WINDOW}.get(d.mods["space"], 0)
+    window = {"shared": SHARED_WINDOW, "local": LOCAL_WINDOW, "param": PARAM_WINDOW}.get(d.mods["space"].partition("::")[0], 0)
     dst, source, to = d.dst(), d.src(1), d.has("to")
     if not window:
         d.simple = Extension(dst, source, d.bits, d.bits, False)
@@ -131,25 +133,31 @@ def cvta(d: Decode) -> Step:
     return step
 
 
-@instruction("isspacep", "space=global|local|shared|shared::cta|shared::cluster", source=_S + "isspacep")
+#: state space -> its window of generic addresses; what lies in no other window is global
+_RANGES = {
+    "const": (CONST_WINDOW, CONST_WINDOW + WINDOW_BYTES), "param": (PARAM_WINDOW, PARAM_WINDOW + WINDOW_BYTES),
+    "shared": (SHARED_WINDOW, SHARED_WINDOW + WINDOW_BYTES), "local": (LOCAL_WINDOW, LOCAL_WINDOW + WINDOW_BYTES),
+}  # fmt: skip
+
+
+@instruction("isspacep", "space=global|local|shared|shared::cta|shared::cluster|const|param|param::entry", source=_S + "isspacep")
 def isspacep(d: Decode) -> Step:
     """Whether a generic address lies in a state space's window (a launch without clusters is a cluster of one CTA)."""
     d.expect(2)
     dst, source, space = d.dst(), d.src(1, 64), d.mods["space"].partition("::")[0]
-    low = {"global": 0, "shared": SHARED_WINDOW, "local": LOCAL_WINDOW}[space]
-    high = {"global": SHARED_WINDOW, "shared": LOCAL_WINDOW, "local": LOCAL_WINDOW + WINDOW_BYTES}[space]
+    inside = [_RANGES[space]] if space in _RANGES else list(_RANGES.values())
 
     def step(g: Group) -> None:
         value = g.R[source]
         if isinstance(value, Sym) or value is None:
             raise NotStructuredError("isspacep of a symbolic address", feature="isspacep")
-        g.R[dst] = low <= value < high if isinstance(value, int) else (value >= np.uint64(low)) & (value < np.uint64(high))
+        column = np.atleast_1d(np.asarray(value, np.uint64))
+        found = np.logical_or.reduce([(column >= np.uint64(low)) & (column < np.uint64(high)) for low, high in inside])
+        found = found if space in _RANGES else ~found
+        g.R[dst] = bool(found[0]) if isinstance(value, int) else found
 
     return step
 
-
-for _space in ("const", "param", "param::entry"):
-    refuse(f"isspacep.{_space}", f"generic addresses of .{_space.partition('::')[0]} variables are not told apart from global ones")
 
 #: prmt mode -> byte of {b, a} that result byte i takes for the selector's low two bits
 _PRMT_MODES: dict[str, Callable[[int, Word], Word]] = {

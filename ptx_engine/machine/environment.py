@@ -102,6 +102,8 @@ class MachineEnvironment:
         if name == "WARP_SZ":
             return WARP
         base, _, axis = name.partition(".")
+        if axis == "w" and base in ("%tid", "%ntid", "%ctaid", "%nctaid"):
+            return 0  # the fourth element is unused and always zero
         if base == "%ntid" and axis in _AXES:
             return self.launch.block[_AXES[axis]]
         if base == "%nctaid" and axis in _AXES:

@@ -15,7 +15,7 @@ from ptx_engine.errors import NotStructuredError, UnsupportedError
 from ptx_engine.isa.atomic import AtomicOp
 from ptx_engine.isa.decode import Strength, concrete_address
 from ptx_engine.isa.group import Group
-from ptx_engine.isa.move import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_BYTES
+from ptx_engine.isa.move import LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW, WINDOW_BYTES
 from ptx_engine.isa.values import BITS, F16, F32, F64, Fmt, Sym, Value, choose, join, split_bits, take
 from ptx_engine.launch import Role
 from ptx_engine.machine import atomics
@@ -46,6 +46,8 @@ class Memory(MemoryChecks):
         address = concrete_address(address, "load")
         if space == "" or space == "const":
             space, address = self._generic(address)
+        if space == "param":
+            return self._load_params(address, widths)
         if space == "global":
             return self._load_global(g, address, widths, instruction)
         return self._load_cells(g, space, address, widths, instruction)
@@ -57,7 +59,7 @@ class Memory(MemoryChecks):
         address = concrete_address(address, "store")
         self.writes += 1
         if space == "":
-            space, address = self._generic(address)
+            space, address = self._generic(address, writes=True)
         if space == "global":
             self._store_global(g, address, values, widths, instruction)
         elif space == "param":
@@ -72,7 +74,7 @@ class Memory(MemoryChecks):
         """An atomic update; the old values, where anyone reads them."""
         address = concrete_address(address, "atomic")
         if space == "":
-            space, address = self._generic(address)
+            space, address = self._generic(address, writes=True)
         column = np.full(g.n, address, np.uint64) if isinstance(address, int) else address
         return atomics.apply(self, g, space, column, op, operands, instruction)
 
@@ -103,14 +105,16 @@ class Memory(MemoryChecks):
         finally:
             self.strength = None
 
-    def _generic(self, address: "int | np.ndarray") -> tuple[str, "int | np.ndarray"]:
+    def _generic(self, address: "int | np.ndarray", writes: bool = False) -> tuple[str, "int | np.ndarray"]:
         """State space and in-space address of generic addresses, which must agree on the space."""
         low = address if isinstance(address, int) else int(address.min())
         high = address if isinstance(address, int) else int(address.max())
-        for space, window in (("shared", SHARED_WINDOW), ("local", LOCAL_WINDOW)):
+        for space, window in (("shared", SHARED_WINDOW), ("local", LOCAL_WINDOW), ("param", PARAM_WINDOW)):
             if window <= low and high < window + WINDOW_BYTES:
+                if writes and space == "param":
+                    raise UnsupportedError("a kernel parameter is written through a generic address", feature="generic store to .param")
                 return space, address - window
-        if high >= SHARED_WINDOW:
+        if high >= PARAM_WINDOW:
             raise UnsupportedError("a generic access whose lanes go to different state spaces", feature="mixed generic access")
         return "global", address
 
@@ -389,13 +393,16 @@ class Memory(MemoryChecks):
         shared, source = concrete_address(shared, "cp.async"), concrete_address(source, "cp.async")
         if isinstance(source_size, Sym) or source_size is None:
             raise NotStructuredError("cp.async with a symbolic source size", feature="cp.async")
+        most = int(source_size.max(initial=0)) if isinstance(source_size, np.ndarray) else source_size
+        if most > size:
+            raise NotStructuredError(f"cp.async of {size} bytes takes {most} from its source: undefined", feature="cp.async source size")
         if isinstance(source_size, np.ndarray):
             for left in np.unique(source_size):
                 where = np.flatnonzero(source_size == left)
                 part = [a if isinstance(a, int) else a[where] for a in (shared, source)]
-                self._copy(g if len(where) == g.n else g.subset(where, ()), part[0], part[1], size, min(int(left), size), instruction)
+                self._copy(g if len(where) == g.n else g.subset(where, ()), part[0], part[1], size, int(left), instruction)
             return
-        self._copy(g, shared, source, size, min(int(source_size), size), instruction)
+        self._copy(g, shared, source, size, source_size, instruction)
 
     def _copy(self, g: Group, shared: "int | np.ndarray", source: "int | np.ndarray", size: int, left: int, instruction: int) -> None:
         """All lanes copy ``left`` bytes and fill the rest with zeros."""

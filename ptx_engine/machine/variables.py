@@ -15,6 +15,7 @@ import numpy as np
 
 from ptx_engine.errors import UnsupportedError
 from ptx_engine.isa.decode import TYPE_BITS
+from ptx_engine.isa.move import CONST_WINDOW
 from ptx_engine.isa.values import UINT
 from ptx_engine.launch import GUARD_BYTES, BoundLaunch, Buffer, Role, TensorArg
 from ptx_engine.machine.operand_names import names_of
@@ -22,8 +23,8 @@ from ptx_engine.machine.variable_types import element_dtype
 from ptx_engine.syntax.ast import AddressOf, FlatFunction, FloatLit, Initial, IntLit, Module, Name, NameOffset, Reg, Variable
 from ptx_engine.terms import Arena, Input
 
-#: first address of module variables: above every argument, below the windows of shared and local memory
-VARIABLE_BASE = 1 << 48
+#: first addresses of module variables of .global (above every argument) and .const (in the window that isspacep knows)
+BASES = {"global": 1 << 48, "const": CONST_WINDOW}
 SPACES = ("global", "const")
 
 
@@ -43,10 +44,10 @@ def with_variables(module: Module, flat: FlatFunction, bound: BoundLaunch) -> tu
     if not used:
         return bound, {}
     addresses: dict[str, int] = {}
-    address = VARIABLE_BASE
+    free = dict(BASES)
     for variable in used:
-        addresses[variable.name] = address
-        address += (variable.size + GUARD_BYTES + 0xFFFF) & ~0xFFFF
+        addresses[variable.name] = free[variable.space]
+        free[variable.space] += (variable.size + GUARD_BYTES + 0xFFFF) & ~0xFFFF
     buffers = list(bound.buffers)
     for variable in used:
         buffers.append(_buffer(variable, addresses, bound, len(buffers), flat))
@@ -59,7 +60,7 @@ _NAMELESS = (Reg, IntLit, FloatLit)
 
 
 def _used(module: Module, flat: FlatFunction) -> list[Variable]:
-    """Variables that instructions name, and those that their initialisers point to, in order of declaration."""
+    """Variables that instructions name, and those that their initialisers point to, by address: in order of declaration."""
     known = {v.name: v for v in (*module.variables, *flat.variables) if v.space in SPACES}
     if not known:
         return []
@@ -72,7 +73,7 @@ def _used(module: Module, flat: FlatFunction) -> list[Variable]:
             continue
         found.add(name)
         todo.extend(target for value in known[name].initializer if (target := _target(value)) in known)
-    return [v for v in known.values() if v.name in found]
+    return sorted((v for v in known.values() if v.name in found), key=lambda v: SPACES.index(v.space))
 
 
 def _target(value: Initial) -> str:

@@ -157,7 +157,7 @@ SELECT: Rows = [
 MOVES: Rows = [
     ("mov", f"{_SELECT}", TWO), ("mov", "pred", "p q"), ("mov", "b128", TWO), ("prmt", "b32 [f4e|b4e|rc8|ecl|ecr|rc16]", "d:32 a:32 a:32 a:32"),
     ("cvta", "[to] global|local|shared|shared::cta|const|param|param::entry u64", TWO),
-    ("isspacep", "global|local|shared|shared::cta|shared::cluster", "p a:64"),
+    ("isspacep", "global|local|shared|shared::cta|shared::cluster|const|param|param::entry", "p a:64"),
 ]  # fmt: skip
 VALUES: Rows = [*INTEGER, *EXTENDED, *PREDICATES, *FLOAT, *CONVERT, *SELECT, *MOVES]
 

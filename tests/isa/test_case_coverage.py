@@ -72,7 +72,8 @@ def short_texts() -> Iterator[str]:
     """One-instruction kernels."""
     for space in remaining.SPACES:
         yield f"cvta.{space}.u64 %at, %at; cvta.to.{space}.u64 %at, %at;"
-    yield from (f"isspacep.{space} p0, %at;" for space in ("global", "local", "shared", "shared::cta", "shared::cluster"))
+    spaces = ("global", "local", "shared", "shared::cta", "shared::cluster", "const", "param", "param::entry")
+    yield from (f"isspacep.{space} p0, %at;" for space in spaces)
     yield from (f".reg .b64 %policy; {hint}" for hint in remaining.HINTS)
     yield from (f".reg .pred %q; {text}" for text, _ in warp.BALLOTS)
     yield from (f"redux.sync.{op} d0, a0, -1;" for op, _ in warp.REDUCTIONS)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ptx_engine import emulate
-from ptx_engine.errors import NotStructuredError
+from ptx_engine.errors import NotStructuredError, ParseError, UnsupportedError
 from ptx_engine.launch import Launch, Role, TensorArg, bind
 from ptx_engine.machine import execute
 from ptx_engine.syntax import parse
@@ -87,15 +87,14 @@ def test_floats(form: str, dtype: type) -> None:
     assert old.tolist() == [memory[i // 4] + values[i // 4 * 4 : i].sum() for i in range(16)]
 
 
-@pytest.mark.parametrize(("form", "model"), [("add.noftz.f16x2", np.add), ("max.noftz.f16x2", np.maximum), ("min.noftz.f16x2", np.minimum)])
-def test_packed_halves(form: str, model: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> None:
+def test_packed_halves() -> None:
     memory, values = np.arange(8, dtype=np.float16), (np.arange(32) / 4).astype(np.float16)
     cells = memory.copy()
-    text = kernel(f"mov.b32 %o, 0; red.global.{form} [%a], %v;", 32, False)
+    text = kernel("mov.b32 %o, 0; red.global.add.noftz.f16x2 [%a], %v;", 32, False)
     assert not emulate(text, None, 1, 16, [cells.view(np.uint32), values.view(np.uint32), np.zeros(16, np.uint32)]).findings
     state = memory.reshape(4, 2).copy()
     for lane in range(16):
-        state[lane // 4] = model(state[lane // 4], values.reshape(16, 2)[lane])
+        state[lane // 4] += values.reshape(16, 2)[lane]
     assert cells.tolist() == state.ravel().tolist()
 
 
@@ -113,3 +112,21 @@ def test_symbolic_sums_and_what_is_refused() -> None:
     assert run.schedule_dependent  # type: ignore[attr-defined]
     with pytest.raises(NotStructuredError, match="atomic max on symbolic"):
         symbolic(kernel("atom.global.max.u32 %o, [%a], %v;", 32, False))
+
+
+@pytest.mark.parametrize(
+    ("legal", "other"),
+    [("and.b32", "and.u32"), ("exch.b32", "exch.s32"), ("inc.u32", "inc.b32"), ("min.s32", "min.b32"), ("add.u32", "add.b32")],
+)
+def test_operations_have_types_of_their_own(legal: str, other: str) -> None:
+    """The ISA's text, and ptxas: bits have no smallest value, and numbers are not masked."""
+    arguments = [np.zeros(4, np.uint32), np.zeros(16, np.uint32), np.zeros(16, np.uint32)]
+    emulate(kernel(f"atom.global.{legal} %o, [%a], %v;", 32, False), None, 1, 16, arguments)
+    with pytest.raises(ParseError, match="types"):
+        emulate(kernel(f"atom.global.{other} %o, [%a], %v;", 32, False), None, 1, 16, arguments)
+
+
+@pytest.mark.parametrize("form", ["atom.global.min.noftz.f16x2 %o, [%a], %v;", "mov.b32 %o, 0; red.acquire.gpu.global.add.u32 [%a], %v;"])
+def test_forms_that_only_vectors_or_only_atom_have(form: str) -> None:
+    with pytest.raises(UnsupportedError):
+        emulate(kernel(form, 32, False), None, 1, 16, [np.zeros(n, np.uint32) for n in (4, 16, 16)])

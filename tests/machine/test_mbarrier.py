@@ -337,3 +337,13 @@ def test_copies_say_nothing_of_the_thread_that_issued_them() -> None:
     read = "ld.shared.u32 %r5, [%r13+256];\nst.global.u32 [%d1], %r5;\n"
     assert kinds(copied(stored + arrive + PARITY.format(1, 0) + read)[0]) == ["data race"]
     assert kinds(copied(stored + arrive + ARRIVE + WAIT.format(1) + read, 128)[0]) == []
+
+
+def test_copies_that_arrive_where_no_mbarrier_is() -> None:
+    """The only instruction of a kernel that names an mbarrier."""
+    found = misuse(ran_without_any("cp.async.mbarrier.arrive.shared.b64 [%r10];\n"))
+    assert "no mbarrier is initialised" in found.message
+
+
+def ran_without_any(body: str) -> Execution:
+    return run(module(OWN + "mov.u32 %r10, m;\n" + body, shared=SHARED), [out(32)], block=32, grid=1)[0]

@@ -127,6 +127,14 @@ def test_asynchronous_copy_fills_with_zeros_and_does_not_read_what_it_skips() ->
     assert execution.footprints["out"].ids.tolist() == [x.ids(i) if i < 160 else 0 for i in range(256)]
 
 
+def test_a_source_of_more_bytes_than_the_copy_is_refused() -> None:
+    text = ASYNC.replace("16, 0, %p1", "17, 0, %p1").format(wait="cp.async.wait_group 0;")
+    assert text != ASYNC.format(wait="cp.async.wait_group 0;")
+    args = [TensorArg("out", "f16", (256,), Role.OUT), TensorArg("x", "f16", (160,), Role.IN)]
+    with pytest.raises(NotStructuredError, match="undefined"):
+        run(module(text, ("u64 out", "u64 x"), shared=SHARED), args, shared=512)
+
+
 @pytest.mark.parametrize("wait", ["", "cp.async.wait_group 1;"])
 def test_asynchronous_copy_without_its_wait_is_a_race(wait: str) -> None:
     args = [TensorArg("out", "f16", (256,), Role.OUT), TensorArg("x", "f16", (160,), Role.IN)]
