@@ -111,6 +111,10 @@ class Stages:
 
         with self.timed("parse"):
             module = parse(ptx)
+        if self.library and not self.arena.patterns:
+            from volta_pass.references.library_patterns import patterns_of
+
+            self.arena.patterns = patterns_of(self.library)
         with self.timed("execute"):
             return self._execute(module, entry, self.bound, ptx)
 
@@ -119,7 +123,7 @@ class Stages:
 
         seconds = self.seconds_left()
         budget = Budget() if seconds is None else Budget(seconds=seconds)
-        if self.options.workers == 1:
+        if self.options.workers == 1 or self.arena.patterns:  # (other processes have arenas without them)
             return execute(module, entry or None, bound, budget=budget, source=source)
         from volta_pass.parallel.batches import execute_in_parts
 

@@ -16,6 +16,7 @@ from ptx_engine.errors import NotStructuredError
 from ptx_engine.isa.bitwise import AND, NOT, OR, XOR, bitwise
 from ptx_engine.isa.exclusive import exclusive
 from ptx_engine.isa.fields import Field, Number, Plain, cut, extended, fields_of, to_value
+from ptx_engine.isa.float_words import word_of
 from ptx_engine.isa.reinterpret import integer_of
 from ptx_engine.isa.signs import with_sign_bit
 from ptx_engine.isa.values import F16, F32, F64, PARTLY, PRED, Fmt, Sym, Value, int_fmt, is_partial, uninitialised
@@ -42,6 +43,9 @@ def symbolic_integer(arena: Arena, name: str, operands: tuple[Value, ...], bits:
         return _predicate_logic(arena, name, operands)
     handler = _HANDLERS.get(name)
     result = handler(arena, operands, bits, signed) if handler is not None else None
+    if result is None and handler is not None:
+        words = tuple(word_of(arena, value, bits) for value in operands)
+        result = handler(arena, words, bits, signed) if any(w is not v for w, v in zip(words, operands)) else None
     if result is None:
         raise refused(name, next(v for v in operands if isinstance(v, Sym)))
     return result

@@ -16,6 +16,7 @@ from ptx_engine.isa.algebra import COMPARISONS, Mode
 from ptx_engine.isa.algebra_symbolic import compare_terms
 from ptx_engine.isa.bits import integer_term, pred_ids, refused
 from ptx_engine.isa.decode import Decode, Step
+from ptx_engine.isa.float_words import word_of
 from ptx_engine.isa.floating import PACKS
 from ptx_engine.isa.group import Group
 from ptx_engine.isa.integer import to_signed
@@ -79,8 +80,8 @@ def comparer(d: Decode) -> Callable[[Value, Value], list[Value]]:
 
 
 def compare_symbolic(arena: Arena, cmp: str, x: Value, y: Value, bits: int, signed: bool) -> Value:
-    """Symbolic integers compare as terms. Raises NotStructuredError for float bits compared as integers."""
-    p, q = integer_term(arena, x, bits, signed), integer_term(arena, y, bits, signed)
+    """Symbolic integers compare as terms, floats' bits as functions of them. Raises NotStructuredError for other data."""
+    p, q = (integer_term(arena, word_of(arena, v, bits), bits, signed) for v in (x, y))
     if p is None or q is None:
         raise refused(f"setp.{cmp}", x if isinstance(x, Sym) else y)
     return predicate_value(compare_terms(arena, cmp, p[0], q[0]))

@@ -262,9 +262,14 @@ def read_float(arena: Arena, value: Value, fmt: Fmt) -> Ids:
 
 
 def _read_float_slow(arena: Arena, value: Sym, fmt: Fmt) -> Ids:
+    from ptx_engine.isa.float_words import float_of
+
     found = as_parts(arena, value, (fmt,))
     if found is not None:
         return found[0]
+    opaque = float_of(arena, value, fmt)
+    if opaque is not None:
+        return opaque
     held = "+".join(f.name for f, _ in value.parts)
     raise NotStructuredError(f"bits of {held} data are read as {fmt.name}", feature=f"{held} read as {fmt.name}")
 

@@ -287,8 +287,12 @@ class Machine:
         )
 
     def _note(self, error: PtxError, g: Group, instruction: int) -> None:
-        """A register that is read before it is written stops the run, and is a fault of the program all the same."""
-        if error.feature == UNINITIALISED_REGISTER:
+        """A register that is read before it is written stops the run, and is a fault of the program all the same; one that nothing
+        writes is a compiler's undefined value, of which nothing need come."""
+        uses = self.program.uses
+        written = {slot for use in uses.values() for slot in use.writes} if error.feature == UNINITIALISED_REGISTER else set()
+        read = uses[instruction].reads if instruction in uses else frozenset()
+        if error.feature == UNINITIALISED_REGISTER and (not read or read & written):
             self.log.add("uninitialised", error.message, g, np.arange(g.n), instruction, role="read", space="register")
 
     # --- terminators ----------------------------------------------------------------------------

@@ -164,7 +164,11 @@ class Arena(Folding):
                 return UNDEF
             return None
 
-        return self.folded(Op.ITE, fold, (condition, a, b))
+        chosen = self.folded(Op.ITE, fold, (condition, a, b))
+        if self.patterns and (_is_minus_infinity(a) or _is_minus_infinity(b)):
+            for pattern in self.patterns:
+                chosen = pattern.replaced(self, chosen)
+        return chosen
 
     def logic(self, op: Op, a: Ids, b: Ids = ZERO) -> Ids:
         """AND, OR, NOT over 0/1 terms."""
@@ -193,6 +197,10 @@ class Arena(Folding):
         if name not in self.opaque_names:
             self.opaque_names.append(name)
         return self.emit(Op.OPAQUE, a, b, self.opaque_names.index(name))
+
+
+def _is_minus_infinity(ids: Ids) -> bool:
+    return ids == NEG_INF if isinstance(ids, int) else bool(ids.size) and bool((ids == NEG_INF).all())
 
 
 def mpz_root(value: "object") -> "int | None":

@@ -20,7 +20,7 @@ _LOGIC = frozenset({Op.AND, Op.OR, Op.NOT})
 def replayed(source: Arena, root: int, target: Arena, leaves: Mapping[int, Ids]) -> Ids:
     """``root`` of ``source`` in ``target``; ``leaves`` gives the column of each input id. Folds as if it were computed there.
 
-    Raises KeyError for an input without a column, ValueError for a record (a dot product or a wide sum) or an opaque operation.
+    Raises KeyError for an input without a column, ValueError for a record (a dot product or a wide sum).
     """
     order = _reachable(source, root)
     values: dict[int, Ids] = dict(leaves)
@@ -29,7 +29,7 @@ def replayed(source: Arena, root: int, target: Arena, leaves: Mapping[int, Ids])
             values[ident] = target.const(source.consts[ident])
         elif ident >= CONST_CAP:
             op, *operands = source.node(ident)
-            values[ident] = _emitted(target, op, operands, values)
+            values[ident] = _emitted(source, target, op, operands, values)
     return values[root]
 
 
@@ -41,7 +41,7 @@ def _reachable(source: Arena, root: int) -> list[int]:
         if ident < CONST_CAP:
             continue
         op, *operands = source.node(ident)
-        if TABLE[op].record or op is Op.OPAQUE:
+        if TABLE[op].record:
             raise ValueError(f"{op.name} cannot be replayed")
         for operand in operands[: TABLE[op].arity]:
             if operand not in seen:
@@ -50,12 +50,14 @@ def _reachable(source: Arena, root: int) -> list[int]:
     return sorted(seen)
 
 
-def _emitted(target: Arena, op: Op, operands: list[int], values: Mapping[int, Ids]) -> Ids:
+def _emitted(source: Arena, target: Arena, op: Op, operands: list[int], values: Mapping[int, Ids]) -> Ids:
     row = TABLE[op]
     ids = [values[operand] for operand in operands[: row.arity]]
     if op in _FOLDED:
         method: Callable[..., Ids] = getattr(target, _FOLDED[op])
         return method(*ids)
+    if op is Op.OPAQUE:
+        return target.opaque(source.opaque_names[operands[2]], ids[0], ids[1])
     if op in _UNARY:
         return target.unary(op, ids[0])
     if op in _COMPARISONS:

@@ -13,7 +13,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Union
+from typing import TYPE_CHECKING, Union
 
 import numpy as np
 from gmpy2 import mpq
@@ -21,6 +21,9 @@ from gmpy2 import mpq
 from ptx_engine.terms import constants as k
 from ptx_engine.terms.constants import Const, Special
 from ptx_engine.terms.ops import Op
+
+if TYPE_CHECKING:
+    from ptx_engine.terms.patterns import Pattern
 
 Ids = Union[int, "np.ndarray[tuple[int, ...], np.dtype[np.int32]]"]
 
@@ -99,6 +102,8 @@ class Storage:
         self.dots: list[DotRecord] = []
         self.naries: list[NaryRecord] = []
         self.opaque_names: list[str] = []
+        #: known terms that are read as functions, looked for where a selection has minus infinity (``patterns``)
+        self.patterns: list[Pattern] = []
         #: assumption ledger entries: what this arena's construction leaned on, in order of first use
         self.assumptions: dict[str, None] = {}
         #: columns of nodes that vanished in folding (0 * x): they do not stand below any output, but may be undefined

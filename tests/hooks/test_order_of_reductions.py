@@ -30,11 +30,14 @@ LAUNCH = "kernel[(1,)](TensorSpec((64,), 'f32'), TensorSpec((1,), 'f32'), BLOCK=
 
 
 def test_an_order_dependent_reduction_is_the_kernels(run_program):
+    """Where the compiler's order happens to be the reference's (it is another in Triton 3.7), the ledger says what the proof leans on."""
     ran = run_program(HEAD + KERNEL.replace("FUNCTION", "first") + LAUNCH, **ON)
     (kernel,) = ran.kernels
-    assert (kernel["verdict"], kernel["blame"]["party"]) == ("refuted", "kernel"), ran.err
-    assert "not commutative" in kernel["blame"]["text"] and "f(a, b) = 1 and f(b, a) = 0" in kernel["blame"]["text"]
-    assert kernel["blame"]["user_loc"].endswith("program.py:21:21") and kernel["bundle"] == ""
+    assert kernel["bundle"] == "" and kernel["blame"]["party"] != "compiler", ran.err
+    said = kernel["blame"]["text"] if kernel["verdict"] == "refuted" else " ".join(kernel["assumptions"])
+    assert "not commutative" in said and "f(a, b) = 1 and f(b, a) = 0" in said
+    if kernel["verdict"] == "refuted":
+        assert kernel["blame"]["party"] == "kernel" and kernel["blame"]["user_loc"].endswith("program.py:21:21")
 
 
 def test_a_lawful_one_is_proved(run_program):

@@ -20,6 +20,15 @@ def tanh_kernel(x_ptr, out_ptr, n, SCALE: tl.constexpr, BLOCK: tl.constexpr):
 
 
 @triton.jit
+def log_kernel(x_ptr, out_ptr, n, SCALE: tl.constexpr, BLOCK: tl.constexpr):
+    """log(sum(exp)) of a row, and log2 of every element."""
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + at, at < n, other=0.0) * SCALE
+    top = tl.max(x, 0)
+    tl.store(out_ptr + at, top + tl.log(tl.sum(tl.exp(x - top), 0)) + tl.log2(x), at < n)
+
+
+@triton.jit
 def sine_kernel(x_ptr, out_ptr, n, SCALE: tl.constexpr, BLOCK: tl.constexpr):
     at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     tl.store(out_ptr + at, tl.sin(tl.load(x_ptr + at, at < n) * SCALE), at < n)

@@ -8,6 +8,7 @@ from compiled_kernels import Case, Configuration, compiled_job, integers, output
 
 from ptx_engine.verdict import Status
 from volta_pass.references.library import Call, Library, approximated, calls_of
+from volta_pass.references.library_patterns import patterns_of
 from volta_pass.validate import validate
 
 pytest.importorskip("triton")
@@ -26,16 +27,17 @@ def job(function, scale=0.5, n=40, block=32, warps=1):
 
 
 @pytest.mark.parametrize(
-    "function, warps", [("gelu_kernel", 1), ("gelu_kernel", 4), ("tanh_kernel", 1), ("sort_kernel", 1), ("sort_kernel", 4)]
+    "function, warps",
+    [("gelu_kernel", 1), ("gelu_kernel", 4), ("tanh_kernel", 1), ("sort_kernel", 1), ("sort_kernel", 4), ("log_kernel", 4)],
 )
 def test_proved(function, warps):
     report = validate(job(function, warps=warps))
     assert report.status is Status.PROVED, (report.reason, report.errors)
     named = [line for line in report.assumptions if "device library" in line]
-    assert len(named) == (function != "sort_kernel")
+    assert len(named) == {"sort_kernel": 0, "log_kernel": 2}.get(function, 1)
 
 
-@pytest.mark.parametrize("function", ["gelu_kernel", "tanh_kernel"])
+@pytest.mark.parametrize("function", ["gelu_kernel", "tanh_kernel", "log_kernel"])
 def test_another_constant_is_refuted(function):
     """The source of one scale beside the PTX of another: library code on both sides hides no difference."""
     mine, other = job(function, 0.5), job(function, 0.625)
@@ -45,6 +47,24 @@ def test_another_constant_is_refuted(function):
 def test_code_with_loops_has_no_formula_and_is_no_false_alarm():
     report = validate(job("sine_kernel"))
     assert report.status in (Status.UNKNOWN, Status.UNSUPPORTED) and report.error_findings == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("0f3F317218", "0f3F317318"), ("0fBE374E43", "0fBE374E53"), ("-1060439283", "-1060439284"), ("0fC1B80000", "0fC1B00000")],
+)
+def test_altered_logarithm_code_is_none(old, new):
+    """One constant of the code in the kernel is another: ln 2, a coefficient, the cut between mantissas, the scale of tiny numbers."""
+    mine = job("log_kernel")
+    assert old in mine.ptx
+    assert validate(replace(mine, ptx=mine.ptx.replace(old, new))).status is not Status.PROVED
+
+
+def test_code_of_another_function_is_no_logarithm():
+    mine = job("log_kernel")
+    other = {"math.log(f32)": mine.library["math.log2(f32)"], "math.log2(f32)": mine.library["math.log(f32)"]}
+    assert len(patterns_of(mine.library)) == 2 and patterns_of(other) == []
+    assert validate(replace(mine, library=other)).status is not Status.PROVED
 
 
 def test_without_the_library_an_approximation_is_not_the_function():
@@ -57,6 +77,7 @@ def test_calls_are_found_in_tile_programs():
     keys = [call.key for call in calls_of(job("gelu_kernel").source)]
     assert keys == ["math.erf(f32)"]
     assert [call.key for call in calls_of(job("tanh_kernel").source)] == ["__nv_tanhf(f32)"]
+    assert sorted(call.key for call in calls_of(job("log_kernel").source)) == ["math.log(f32)", "math.log2(f32)"]
     assert calls_of(job("sort_kernel").source) == []
 
 

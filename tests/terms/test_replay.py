@@ -49,6 +49,16 @@ def test_what_cannot_be_replayed_says_so():
     x = arena.add_input("x", 4, "f32")
     with pytest.raises(KeyError):
         replayed(arena, int(x.ids(1)), Arena(), {int(x.ids(0)): 1})
-    for root in (int(arena.nary(Op.NSUM, x.ids(np.arange(4)).reshape(1, 4))[0]), int(arena.opaque("bits", int(x.ids(0))))):
-        with pytest.raises(ValueError):
-            replayed(arena, root, Arena(), {int(x.ids(i)): 1 for i in range(4)})
+    root = int(arena.nary(Op.NSUM, x.ids(np.arange(4)).reshape(1, 4))[0])
+    with pytest.raises(ValueError):
+        replayed(arena, root, Arena(), {int(x.ids(i)): 1 for i in range(4)})
+
+
+def test_opaque_operations_keep_their_names():
+    source, target = Arena(), Arena()
+    x = int(source.add_input("x", 1, "f32").ids(0))
+    source.opaque("another", x)
+    y = int(target.add_input("y", 1, "f32").ids(0))
+    found = int(replayed(source, int(source.opaque("bits", x)), target, {x: y}))
+    op, a, _, name = target.node(found)
+    assert (op, a, target.opaque_names[name]) == (Op.OPAQUE, y, "bits")

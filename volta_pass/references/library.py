@@ -28,6 +28,10 @@ if TYPE_CHECKING:
 LANES = 32
 #: operations of a tile program that are compiled to library code which is no exact instruction
 OPERATIONS = frozenset({"math.erf", "math.erfc", "math.sin", "math.cos", "math.tan", "math.tanh", "math.powf", "math.log1p", "math.expm1"})
+#: functions whose code is read as the function itself (``library_patterns``): name -> function
+RECOGNISED = {
+    "math.log": "log", "math.log2": "log2", "math.log10": "log10", "__nv_logf": "log", "__nv_log2f": "log2", "__nv_log10f": "log10",
+}  # fmt: skip
 #: extern functions that are one exact instruction, or exact over the reals
 _EXACT = re.compile(
     r"__nv_(fast_)?(exp|exp2|exp10|log|log2|log10|sqrt|rsqrt|floor|ceil|trunc|rint|nearbyint|fabs|fmax|fmin|fma|fdividef|copysign)f?$"
@@ -57,13 +61,14 @@ def approximated(name: str, extern: bool) -> bool:
 
 
 def calls_of(generic_text: str) -> list[Call]:
-    """The approximated functions that a tile program (generic form) calls, each once."""
+    """The approximated and the recognised functions that a tile program (generic form) calls, each once."""
     found: dict[str, Call] = {}
     for operation, attributes, operands, result in _CALL.findall(generic_text):
         symbol = _SYMBOL.search(attributes)
         name = symbol[1] if symbol is not None else operation
         types = tuple(_element(text) for text in operands.split(","))
-        if approximated(name, symbol is not None) and _element(result) == types[0] and len(set(types)) == 1:
+        compiled = name in RECOGNISED or approximated(name, symbol is not None)
+        if compiled and _element(result) == types[0] and len(set(types)) == 1:
             call = Call(name, types, symbol is not None)
             found[call.key] = call
     return list(found.values())
@@ -117,7 +122,7 @@ class Library:
     def apply(self, arena: Arena, key: str, operands: Sequence[Ids]) -> Ids | None:
         """The function of operand columns as terms; None where its code is not known or could not be executed."""
         if key not in self._formulas:
-            self._formulas[key] = self._formula(key, len(operands))
+            self._formulas[key] = formula_of(key, self._texts.get(key, ""), len(operands))
         formula = self._formulas[key]
         if formula is None:
             return None
@@ -128,31 +133,32 @@ class Library:
         leaves = {int(each.ids(0)): ids for each, ids in zip(inputs, operands)}
         return replayed(own, root, arena, leaves)
 
-    def _formula(self, key: str, count: int) -> tuple[Arena, list[Input], int] | None:
-        from ptx_engine.machine import execute
-        from ptx_engine.syntax import parse
 
-        text = self._texts.get(key)
-        if not text:
-            return None
-        dtype = key.partition("(")[2].partition(",")[0].rstrip(")")
-        arena = Arena()
-        names = [f"x{i}" for i in range(count)]
-        args = [TensorArg(name, dtype, (LANES,), Role.IN) for name in names] + [TensorArg("out", dtype, (LANES,), Role.OUT)]
-        try:
-            module = parse(text)
-            scratch = [NullArg(f"null{i}") for i in range(len(module.entries()[0].params) - len(args))]
-            bound = bind(Launch((1, 1, 1), (LANES, 1, 1), (*args, *scratch)), arena)
-            written = execute(module, None, bound, source=text).footprints["out"]
-        except (PtxError, IndexError, KeyError):
-            return None
-        first = np.flatnonzero(written.index == 0)
-        if not len(first):
-            return None
-        inputs = [next(each for each in arena.inputs if each.name == name) for name in names]
-        root = int(written.ids[first[0]])
-        try:
-            replayed(arena, root, Arena(), {int(each.ids(0)): int(each.ids(0)) for each in inputs})
-        except (KeyError, ValueError):  # a formula of something else than its operands
-            return None
-        return arena, inputs, root
+def formula_of(key: str, text: str, count: int) -> tuple[Arena, list[Input], int] | None:
+    """What code computes of ``count`` indeterminates: its arena, its inputs, its result; None where it could not be executed."""
+    from ptx_engine.machine import execute
+    from ptx_engine.syntax import parse
+
+    if not text:
+        return None
+    dtype = key.partition("(")[2].partition(",")[0].rstrip(")")
+    arena = Arena()
+    names = [f"x{i}" for i in range(count)]
+    args = [TensorArg(name, dtype, (LANES,), Role.IN) for name in names] + [TensorArg("out", dtype, (LANES,), Role.OUT)]
+    try:
+        module = parse(text)
+        scratch = [NullArg(f"null{i}") for i in range(len(module.entries()[0].params) - len(args))]
+        bound = bind(Launch((1, 1, 1), (LANES, 1, 1), (*args, *scratch)), arena)
+        written = execute(module, None, bound, source=text).footprints["out"]
+    except (PtxError, IndexError, KeyError):
+        return None
+    first = np.flatnonzero(written.index == 0)
+    if not len(first):
+        return None
+    inputs = [next(each for each in arena.inputs if each.name == name) for name in names]
+    root = int(written.ids[first[0]])
+    try:
+        replayed(arena, root, Arena(), {int(each.ids(0)): int(each.ids(0)) for each in inputs})
+    except (KeyError, ValueError):  # a formula of something else than its operands
+        return None
+    return arena, inputs, root

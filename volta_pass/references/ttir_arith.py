@@ -225,7 +225,7 @@ def reinterpreted(arena: Arena, value: Value, before: TtirType, after: TtirType)
         return Sym(arena.float_bits_column(unsigned(value), after.fmt))
     if value.bits and same_format(value.bits, after.fmt):
         return Sym(value.ids)
-    return Sym(opaque_column(f"integer bits as {after.fmt}", value.ids, arena))
+    return Sym(opaque_column(f"integer bits as {after.fmt}", wrapped(value, after.width, False, arena).ids, arena))
 
 
 @operation("tt.int_to_ptr", "tt.ptr_to_int")

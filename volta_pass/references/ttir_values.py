@@ -18,6 +18,7 @@ import numpy as np
 
 from ptx_engine.errors import NotStructuredError
 from ptx_engine.terms.arena import CONST_CAP, Arena, Ids
+from ptx_engine.terms.constants import FLOAT_FORMATS
 from ptx_engine.terms.ops import Op
 from volta_pass.references.ttir_types import TtirType
 
@@ -104,11 +105,9 @@ def fold_wrap(number: int, width: int, signed: bool) -> int:
 
 def wrapped(value: Sym, width: int, signed: bool, arena: Arena) -> Sym:
     """The exact signed or unsigned number of a symbolic integer: an explicit WRAP unless its bounds make it the identity."""
-    if value.bits:
-        return Sym(
-            np.asarray(emitted(arena.opaque(f"bits of {value.bits}", id_operand(value.ids)), value.ids.ndim - 1)),
-            *type_range(width, signed),
-        )
+    if value.bits:  # the unsigned word; another reading of it is another number
+        word = emitted(arena.opaque(f"bits of {value.bits}", id_operand(value.ids)), value.ids.ndim - 1)
+        value = Sym(np.asarray(word), *type_range(FLOAT_FORMATS[value.bits][0], signed=False))
     low, high = type_range(width, signed)
     if value.lo is not None and value.hi is not None and low <= value.lo and value.hi <= high:
         return value
