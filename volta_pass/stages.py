@@ -111,10 +111,11 @@ class Stages:
 
         with self.timed("parse"):
             module = parse(ptx)
-        if self.library and not self.arena.patterns:
+        if self.library is not None and not self.arena.patterns:
             from volta_pass.references.library_patterns import patterns_of
 
             self.arena.patterns = patterns_of(self.library)
+            self.arena.words_of_floats = True
         with self.timed("execute"):
             return self._execute(module, entry, self.bound, ptx)
 

@@ -1,7 +1,8 @@
 """The bits of a float as an integer, and an integer as a float, where no exact idiom says what they are: functions of their argument.
 
 Equal floats have equal bits, so that equal arguments give equal results; nothing else is known of them, and the verdict names them.
-Library code takes floats apart like this (``log`` adds to the exponent). An undefined value stays undefined.
+Library code takes floats apart like this (``log`` adds to the exponent). An undefined value stays undefined. Only where the arena
+allows it (``words_of_floats``): elsewhere the instruction is refused by name, which says more than an unproved function.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ def _function(arena: Arena, name: str, ids: Ids) -> Ids:
 
 def word_of(arena: Arena, value: Value, bits: int) -> Value:
     """A register that holds one float of the width as an unsigned integer; any other as it is."""
-    if not isinstance(value, Sym) or len(value.parts) != 1:
+    if not arena.words_of_floats or not isinstance(value, Sym) or len(value.parts) != 1:
         return value
     fmt, ids = value.parts[0]
     if fmt.kind != "float" or fmt.bits != bits:
@@ -33,7 +34,13 @@ def float_of(arena: Arena, value: Value, fmt: Fmt) -> Ids | None:
     """A register that holds one integer of the width read as a float; None for any other."""
     from ptx_engine.isa.reinterpret import integer_of
 
-    if not isinstance(value, Sym) or len(value.parts) != 1 or value.parts[0][0].kind != "int" or value.parts[0][0].bits != fmt.bits:
+    if (
+        not arena.words_of_floats
+        or not isinstance(value, Sym)
+        or len(value.parts) != 1
+        or value.parts[0][0].kind != "int"
+        or value.parts[0][0].bits != fmt.bits
+    ):
         return None
     number = integer_of(arena, value, fmt.bits, False)
     return None if number is None else _function(arena, f"integer bits as {fmt.name}", number[0])

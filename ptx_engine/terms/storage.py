@@ -104,6 +104,8 @@ class Storage:
         self.opaque_names: list[str] = []
         #: known terms that are read as functions, looked for where a selection has minus infinity (``patterns``)
         self.patterns: list[Pattern] = []
+        #: whether bits of floats that meet integer arithmetic are functions of the float; else that is refused, with its line
+        self.words_of_floats = False
         #: assumption ledger entries: what this arena's construction leaned on, in order of first use
         self.assumptions: dict[str, None] = {}
         #: columns of nodes that vanished in folding (0 * x): they do not stand below any output, but may be undefined

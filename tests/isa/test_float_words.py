@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from ptx_engine.decide import decide
+from ptx_engine.errors import NotStructuredError
 from ptx_engine.isa.bits import symbolic_integer
 from ptx_engine.isa.compare import compare_symbolic
 from ptx_engine.isa.float_words import word_of
@@ -17,7 +18,9 @@ from ptx_engine.verdict import Status
 
 @pytest.fixture
 def arena():
-    return Arena()
+    arena = Arena()
+    arena.words_of_floats = True
+    return arena
 
 
 def floats(arena, fmt=F32, name="x"):
@@ -52,3 +55,9 @@ def test_an_undefined_value_stays_undefined_and_other_registers_stay(arena):
     assert word_of(arena, value, 32).parts[0][1][0] == UNDEF
     for other in (floats(arena, F16), 5, None):
         assert word_of(arena, other, 32) is other
+
+
+def test_elsewhere_the_instruction_is_refused_by_name(arena):
+    arena.words_of_floats = False
+    with pytest.raises(NotStructuredError, match="integer operation add on symbolic f32"):
+        symbolic_integer(arena, "add", (floats(arena), 7), 32, True)

@@ -143,6 +143,7 @@ def formula_of(key: str, text: str, count: int) -> tuple[Arena, list[Input], int
         return None
     dtype = key.partition("(")[2].partition(",")[0].rstrip(")")
     arena = Arena()
+    arena.words_of_floats = key.partition("(")[0] in RECOGNISED
     names = [f"x{i}" for i in range(count)]
     args = [TensorArg(name, dtype, (LANES,), Role.IN) for name in names] + [TensorArg("out", dtype, (LANES,), Role.OUT)]
     try:
