@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ptx_engine.isa.group import WARP, Group
+from ptx_engine.isa.values import Value
 from ptx_engine.machine.predication import concrete_predicate
 from ptx_engine.machine.program import BarrierOp
 
@@ -174,3 +175,12 @@ def reduce(waiting: Waiting, completed: Completed, slots: int, block_threads: in
     first = column[0]
     same = bool((column == first).all())
     waiting.group.R[op.destination] = (bool(first) if op.reduce != "popc" else int(first)) if same else column
+
+
+def by_barrier(named: Sequence[Value], n: int) -> list[np.ndarray]:
+    """The positions of lanes that come to one barrier each: lanes whose numbers and counts are the same."""
+    columns = [np.broadcast_to(value, (n,)) for value in named if isinstance(value, np.ndarray)]
+    if not columns:
+        return [np.arange(n)]
+    which = np.unique(np.stack(columns), axis=1, return_inverse=True)[1].reshape(-1)
+    return [np.flatnonzero(which == number) for number in range(int(which.max()) + 1)]

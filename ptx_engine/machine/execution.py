@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
-from ptx_engine.findings import Finding
+from ptx_engine.findings import Finding, Site
 from ptx_engine.launch import Footprint
 from ptx_engine.machine.program import PtxOrigin
 
@@ -38,3 +39,15 @@ class Execution:
     origins: list[PtxOrigin] = field(default_factory=list)
     #: why equal footprints prove nothing about other schedules (a value returned by an atomic is used): no proof then
     schedule_dependent: list[str] = field(default_factory=list)
+
+
+def placed(finding: Finding, origins: Sequence[PtxOrigin]) -> Finding:
+    """A finding with the PTX and user lines of its sites filled in."""
+
+    def place(site: Site) -> Site:
+        if not 0 <= site.instruction < len(origins):
+            return site
+        origin = origins[site.instruction]
+        return replace(site, ptx_line=origin.ptx_line, ptx_text=origin.ptx_text, user_loc=origin.user_loc)
+
+    return replace(finding, sites=tuple(map(place, finding.sites)))

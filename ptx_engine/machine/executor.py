@@ -13,8 +13,8 @@ from dataclasses import replace
 import numpy as np
 
 import ptx_engine.isa  # noqa: F401  (registers the instruction specs)
-from ptx_engine.errors import BudgetError, LaunchError, NotStructuredError, ParseError, PtxError, UnsupportedError
-from ptx_engine.findings import Finding, Site
+from ptx_engine.errors import BudgetError, LaunchError, ParseError, PtxError, UnsupportedError
+from ptx_engine.findings import Finding
 from ptx_engine.isa.algebra import Algebra
 from ptx_engine.isa.algebra_symbolic import SymbolicAlgebra
 from ptx_engine.isa.group import Group
@@ -23,13 +23,13 @@ from ptx_engine.isa.values import UNINITIALISED_REGISTER, Sym, Value, join
 from ptx_engine.isa.warp import LanesMissing
 from ptx_engine.launch import BoundLaunch, Role
 from ptx_engine.machine.arms import Arms
-from ptx_engine.machine.barriers import Barriers, Completed, Waiting, divided, reduce
+from ptx_engine.machine.barriers import Barriers, Completed, Waiting, by_barrier, divided, reduce
 from ptx_engine.machine.chances import Chances
 from ptx_engine.machine.data_flow import DataFlow
 from ptx_engine.machine.deadlocks import Deadlocks, divided_warps, stuck_at_barriers, stuck_at_warp_syncs, stuck_in_loops
 from ptx_engine.machine.early_looks import with_early_looks
 from ptx_engine.machine.environment import MachineEnvironment, local_layout, shared_layout
-from ptx_engine.machine.execution import Budget, Execution
+from ptx_engine.machine.execution import Budget, Execution, placed
 from ptx_engine.machine.findings_log import FindingLog
 from ptx_engine.machine.fusion import Fusion
 from ptx_engine.machine.last_cta import for_every_last_cta
@@ -38,7 +38,7 @@ from ptx_engine.machine.mbarriers import Mbarriers
 from ptx_engine.machine.memory import Memory
 from ptx_engine.machine.order_port import NoOrder, OrderPort
 from ptx_engine.machine.polling import Poll, Pollers, Polling
-from ptx_engine.machine.predication import concrete_predicate
+from ptx_engine.machine.predication import concrete_predicate, table_index
 from ptx_engine.machine.preparation import calls_inlined, check_block, choose_entry, granule_of, linear_ctas, make_origins
 from ptx_engine.machine.program import BarrierOp, Block, Program, PtxOrigin, Terminator, located
 from ptx_engine.machine.recorded import Target
@@ -237,13 +237,17 @@ class Machine:
         self.log.turn = self.order.turn = turn(block.carried, g.R) if block.carried else ()
         try:
             affordable = (self.budget.thread_instructions - self.executed) // (block.size * g.n)
-            done = self.fusion.run(g, block, affordable, alone=not self._ready)
+            done = self.fusion.run(g, block, affordable, alone=not self._ready) if self.failed_look is None else 0
             if done < 0:
                 self._push(g, block.start)
                 return
-            for origin, step in block.steps[done:] if done else block.steps:
-                arena.origin = origin
-                step(g)
+            if self.failed_look is not None:
+                if self._up_to_store(g, block):
+                    return
+            else:
+                for origin, step in block.steps[done:] if done else block.steps:
+                    arena.origin = origin
+                    step(g)
         except LanesMissing as missing:
             self._wait_for_lanes(g, block, arena.origin.instruction, missing)  # type: ignore[attr-defined]
             return
@@ -264,6 +268,19 @@ class Machine:
         except PtxError as error:
             self._note(error, g, end.pc)
             raise located(error, self.program.flat.instructions[end.pc], origin) from None
+
+    def _up_to_store(self, g: Group, block: Block) -> bool:
+        """Run a block up to a store that loops are to see at once; False at its end."""
+        writes = self.memory.writes
+        for at, (origin, step) in enumerate(block.steps, 1):
+            self.env.arena.origin = origin
+            step(g)
+            if self.memory.writes != writes and at < len(block.steps):
+                self.executed -= (block.size - at) * g.n
+                self.program.enter(block.start + at)
+                self._push(g, block.start + at)
+                return True
+        return False
 
     def _charge(self, block: Block, g: Group) -> None:
         """Count a block that a group executes."""
@@ -364,13 +381,7 @@ class Machine:
 
     def _table(self, g: Group, end: Terminator) -> None:
         assert end.index is not None
-        index = g.R[end.index]
-        if isinstance(index, (int, np.ndarray)) and not isinstance(index, bool):
-            column = np.broadcast_to(np.asarray(index, np.int64), (g.n,))
-        else:
-            raise NotStructuredError("brx.idx by symbolic data", feature="symbolic branch")
-        if int(column.max()) >= len(end.targets):
-            raise NotStructuredError("brx.idx: the index is outside the table", feature="brx.idx")
+        column = table_index(g.R[end.index], g.n, len(end.targets))
         for value in np.unique(column):
             target = end.targets[int(value)]
             live = set(self.program.blocks[target].live) if target in self.program.blocks else set()
@@ -388,14 +399,9 @@ class Machine:
         """Threads come to a barrier, to one of their own each where its number or count is a register that differs between them."""
         op = end.barrier
         assert op is not None
-        named = [g.R[slot] for slot in (op.number, op.count) if slot is not None]
-        columns = [np.broadcast_to(value, (g.n,)) for value in named if isinstance(value, np.ndarray)]
-        if not columns:
-            self._come_to(g, op, end)
-            return
-        which = np.unique(np.stack(columns), axis=1, return_inverse=True)[1].reshape(-1)
-        for number in range(int(which.max()) + 1):
-            self._come_to(self._subset(g, np.flatnonzero(which == number), self._live_after(end)), op, end)
+        parts = by_barrier([g.R[slot] for slot in (op.number, op.count) if slot is not None], g.n)
+        for part in parts:
+            self._come_to(g if len(parts) == 1 else self._subset(g, part, self._live_after(end)), op, end)
 
     def _come_to(self, g: Group, op: BarrierOp, end: Terminator) -> None:
         number = uniform(g.R[op.number], "the barrier number")
@@ -492,13 +498,4 @@ class Machine:
     def findings(self) -> list[Finding]:
         """All findings so far, with the PTX and user lines filled in."""
         found = (*self.log.findings(), *self.deadlocks.findings(), *self.order.finish())
-        return [self._placed(f) for f in found if not self.chances.waits(f)]
-
-    def _placed(self, finding: Finding) -> Finding:
-        return replace(finding, sites=tuple(self._place(site) for site in finding.sites))
-
-    def _place(self, site: Site) -> Site:
-        if not 0 <= site.instruction < len(self.origins):
-            return site
-        origin = self.origins[site.instruction]
-        return replace(site, ptx_line=origin.ptx_line, ptx_text=origin.ptx_text, user_loc=origin.user_loc)
+        return [placed(f, self.origins) for f in found if not self.chances.waits(f)]

@@ -28,6 +28,16 @@ def concrete_predicate(value: Value, what: str) -> "bool | np.ndarray":
     return bool(value)
 
 
+def table_index(value: Value, n: int, targets: int) -> np.ndarray:
+    """The place of each lane in the table of a ``brx.idx``. Raises NotStructuredError for symbolic data and places outside."""
+    if not isinstance(value, (int, np.ndarray)) or isinstance(value, bool):
+        raise NotStructuredError("brx.idx by symbolic data", feature="symbolic branch")
+    column = np.broadcast_to(np.asarray(value, np.int64), (n,))
+    if int(column.max()) >= targets:
+        raise NotStructuredError("brx.idx: the index is outside the table", feature="brx.idx")
+    return column
+
+
 def guarded(arena: Arena, step: Step, predicate: int, negated: bool, reads: list[int], writes: list[int], widths: list[int]) -> Step:
     """The step under ``@p`` or ``@!p``. ``widths`` gives the bits of each register (for merging lanes never written)."""
 

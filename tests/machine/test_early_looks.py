@@ -48,6 +48,18 @@ def test_two_of_three_may_be_any_two() -> None:
     assert kinds(execution) == [] and execution.schedule_dependent == []
 
 
+@pytest.mark.parametrize(("awaited", "found"), [("eq.u32 %p2, %r2, 0", ["data race"]), ("ne.u32 %p2, %r2, 2", [])])
+def test_what_is_stored_after_the_flag(awaited: str, found: list[str]) -> None:
+    """The flag is set to 1, and to 2 when the second element is stored too, all in one stretch of code."""
+    body = (
+        "setp.eq.u32 %p1, %r1, 1; @%p1 bra C; st.global.u32 [%d1], 7; st.release.gpu.global.u32 [%d2], 1; st.global.u32 [%d1+4], 8; "
+        f"st.release.gpu.global.u32 [%d2], 2; ret;\nC: ld.acquire.gpu.global.u32 %r2, [%d2]; setp.{awaited}; @%p2 bra C; "
+        "ld.global.u32 %r3, [%d1+4]; st.global.u32 [%d3], %r3;\n"
+    )
+    execution, _ = ran(body, 2)
+    assert kinds(execution) == found and (found or execution.schedule_dependent == [])
+
+
 #: every CTA stores, counts itself and waits for all, twice; in between it reads its neighbour's element
 MEET = "red.release.gpu.global.add.u32 [%d2], 1; {0}: ld.acquire.gpu.global.u32 %r2, [%d2]; setp.lt.u32 %p2, %r2, {1}; @%p2 bra {0};\n"
 NEIGHBOUR = "add.u32 %r5, %r1, 1; and.b32 %r5, %r5, 3; mul.wide.u32 %d6, %r5, 4; add.u64 %d6, %d1, %d6; add.u64 %d7, %d3, %d4;\n"
