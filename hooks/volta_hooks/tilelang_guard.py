@@ -17,6 +17,7 @@ from ptx_engine.launch import Launch, Role, TensorArg
 from ptx_engine.verdict import Status
 from volta_hooks.policy import Action, Mode, action
 from volta_hooks.session import Session
+from volta_hooks.tilelang_again import recipe
 from volta_hooks.tilelang_errors import KernelNotProved, KernelRefuted, ValidationFailure
 from volta_hooks.tilelang_launch import DISJOINT, KernelCall, kernel_calls, make_launch, symbolic_sizes
 from volta_hooks.tilelang_library import remedy_of
@@ -53,6 +54,8 @@ class CompiledFunction:
     tuned: Tuned | None = None
     #: PTX of the library functions that a tile program calls
     library: Callable[[str], Mapping[str, str] | None] = lambda source: None
+    #: pass configurations of its compilation
+    config: Mapping[str, Any] = field(default_factory=dict)
     outcomes: dict[Any, ValidationFailure | None] = field(default_factory=dict)
     #: a kernel could not be decided without the contents of integer tensors
     needs_contents: bool = False
@@ -112,7 +115,7 @@ def _reports(session: Session, compiled: CompiledFunction, values: Mapping[str, 
         sources, calls = tile_programs(compiled.func), kernel_calls(compiled.lowered)
         if len(sources) != len(calls):
             raise UnsupportedError(f"{len(sources)} kernels in the source, {len(calls)} in the compiled module", feature="T.Kernel")
-        jobs = [_job(session, compiled, call, source, values, contents) for call, source in zip(calls, sources)]
+        jobs = [_job(session, compiled, i, call, source, values, contents) for i, (call, source) in enumerate(zip(calls, sources))]
     except PtxError as error:
         return [_failed(session, compiled, error, "unsupported" if error.kind == "unsupported" else "unknown")]
     except Exception as error:  # a defect of ours
@@ -138,7 +141,7 @@ def _failed(session: Session, compiled: CompiledFunction, error: PtxError, statu
 
 
 def _job(
-    session: Session, compiled: CompiledFunction, call: KernelCall, source: str, values: Mapping[str, Any], contents: Contents
+    session: Session, compiled: CompiledFunction, number: int, call: KernelCall, source: str, values: Mapping[str, Any], contents: Contents
 ) -> ValidationJob:
     launch = make_launch(compiled.func, call, source, values)
     tensors = [arg for arg in launch.args if isinstance(arg, TensorArg)]
@@ -158,6 +161,7 @@ def _job(
         remedy=remedy_of(source),
         assumptions=(DISJOINT,) if len(tensors) > 1 else (),
         language="tile",
+        recipe=recipe(compiled.func, number, values, compiled.config) if session.recording is not None else {},
     )
 
 

@@ -144,6 +144,7 @@ class ValidationTool(PassInstrumentationTool):  # type: ignore[misc]
                 took_s,
                 tuned,
                 partial(library_of, target=target, config=config or {}),
+                dict(config or {}),
             )
             _active.compiled = {**getattr(_active, "compiled", {}), name: compiled}
             try:

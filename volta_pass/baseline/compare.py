@@ -81,7 +81,7 @@ def compare(old: Record, new: Record, options: Options, known: KnownReferences |
     reference = PtxReference(old.ptx, old.entry, old.launch, f"the PTX of {old.compiler}")
     job = ValidationJob(
         new.kernel, new.ptx, new.launch, new.entry, new.configuration, new.target, new.source, reference, toolchain=new.toolchain,
-        options=options, assumptions=new.assumptions, library=new.library,
+        options=options, assumptions=new.assumptions, library=new.library, language=new.language,
     )  # fmt: skip
     report = validate(job, known)
     cost = _cost(old, old.report).changes(_cost(new, report.to_json()))

@@ -18,6 +18,7 @@ from typing import Any
 
 from ptx_engine.errors import LaunchError, PtxError, UnsupportedError
 from ptx_engine.launch import Launch, NullArg, Role, TensorArg
+from volta_pass.baseline.recompile_tilelang import recompile_tilelang
 from volta_pass.baseline.recording import Record
 from volta_pass.store.keys import digest
 
@@ -40,12 +41,24 @@ def recompile(record: Record, folder: Path) -> Record:
         raise UnsupportedError(
             f"{record.kernel} was recorded without what it takes to compile it again: {recipe['refused']}", feature="recipe"
         )
+    if recipe.get("compiler") == "tilelang":
+        return _tilelang(record, recipe)
     if recipe.get("compiler") != "triton":
         raise UnsupportedError(f"{record.kernel}: no compiler {recipe.get('compiler')!r} for recorded kernels", feature="recipe")
     try:
         return _triton(record, recipe, folder)
     except (KeyError, TypeError, ValueError, SyntaxError) as error:
         raise LaunchError(f"{record.kernel}: the recorded recipe is damaged: {type(error).__name__}: {error}") from None
+
+
+def _tilelang(record: Record, recipe: Mapping[str, Any]) -> Record:
+    try:
+        found = recompile_tilelang(record, recipe)
+    except (KeyError, TypeError, ValueError) as error:
+        raise LaunchError(f"{record.kernel}: the recorded recipe is damaged: {type(error).__name__}: {error}") from None
+    if isinstance(found, str):
+        raise CompileFailedError(found)
+    return replace(found, ptx=_patched(found.ptx))
 
 
 def _triton(record: Record, recipe: Mapping[str, Any], folder: Path) -> Record:

@@ -15,7 +15,7 @@ import numpy as np
 
 from ptx_engine.errors import LaunchError
 from ptx_engine.launch import Arg, Launch, NullArg, Role, ScalarArg, TensorArg
-from volta_pass.job import ValidationJob, launch_to_json
+from volta_pass.job import LANGUAGES, ValidationJob, launch_to_json
 from volta_pass.kernel_report import KernelReport
 from volta_pass.store.container import CorruptEntryError, pack, unpack
 from volta_pass.store.keys import canonical, digest
@@ -43,8 +43,10 @@ class Record:
     report: Mapping[str, Any]
     toolchain: Mapping[str, str]
     assumptions: tuple[str, ...] = ()
-    #: of what has just been compiled: ``ValidationJob.library`` (not recorded)
+    #: ``ValidationJob.library``
     library: Mapping[str, str] | None = None
+    #: what ``source`` is written in (``job.LANGUAGES``)
+    language: str = "ttir"
 
     @property
     def identity(self) -> str:
@@ -79,7 +81,7 @@ class Recording:
         """Write one launch; its identity. Raises OSError where the folder cannot be written."""
         record = Record(
             job.kernel, job.configuration, job.target, job.ptx, job.entry, job.source, job.launch, recipe, report.to_json(),
-            job.toolchain, job.assumptions,
+            job.toolchain, job.assumptions, library=job.library, language=job.language,
         )  # fmt: skip
         self.write(record)
         return record.identity
@@ -92,7 +94,7 @@ class Recording:
             "kernel": record.kernel, "configuration": dict(record.configuration), "target": record.target, "entry": record.entry,
             "launch": launch_to_json(record.launch), "recipe": {k: v for k, v in record.recipe.items() if k != "source"},
             "report": dict(record.report), "toolchain": dict(record.toolchain), "assumptions": list(record.assumptions),
-            "contents": {name: [str(a.dtype), list(a.shape)] for name, a in arrays.items()},
+            "language": record.language, "library": None if record.library is None else dict(record.library), "contents": {name: [str(a.dtype), list(a.shape)] for name, a in arrays.items()},
         }  # fmt: skip
         sections = {_FACTS: canonical(facts).encode(), _PTX: record.ptx.encode(), _PROGRAM: program.encode()}
         if record.source is not None:
@@ -135,7 +137,17 @@ def _record(sections: Mapping[str, bytes]) -> Record:
     return Record(
         str(facts["kernel"]), dict(facts["configuration"]), str(facts["target"]), sections[_PTX].decode(), str(facts["entry"]), source,
         launch_from_json(facts["launch"], arrays), recipe, dict(facts["report"]), dict(facts["toolchain"]), tuple(facts["assumptions"]),
+        library=None if facts.get("library") is None else {str(k): str(v) for k, v in dict(facts["library"]).items()},
+        language=_language(facts),
     )  # fmt: skip
+
+
+def _language(facts: Mapping[str, Any]) -> str:
+    """What the source is written in; older recordings hold TTIR. Raises ValueError."""
+    found = str(facts.get("language", "ttir"))
+    if found not in LANGUAGES:
+        raise ValueError(f"a source in {found!r}")
+    return found
 
 
 def launch_from_json(row: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Launch:
