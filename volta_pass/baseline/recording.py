@@ -94,7 +94,8 @@ class Recording:
             "kernel": record.kernel, "configuration": dict(record.configuration), "target": record.target, "entry": record.entry,
             "launch": launch_to_json(record.launch), "recipe": {k: v for k, v in record.recipe.items() if k != "source"},
             "report": dict(record.report), "toolchain": dict(record.toolchain), "assumptions": list(record.assumptions),
-            "language": record.language, "library": None if record.library is None else dict(record.library), "contents": {name: [str(a.dtype), list(a.shape)] for name, a in arrays.items()},
+            "language": record.language, "library": None if record.library is None else dict(record.library),
+            "contents": {name: [str(a.dtype), list(a.shape)] for name, a in arrays.items()},
         }  # fmt: skip
         sections = {_FACTS: canonical(facts).encode(), _PTX: record.ptx.encode(), _PROGRAM: program.encode()}
         if record.source is not None:
