@@ -106,7 +106,9 @@ class Graph:
 
     def turns(self, header: int, last: int, quiet: Callable[[int], bool]) -> Loop | None:
         """What turns of a loop may pass that go back from block ``last``. A loop that polls at the head of another one shares its header,
-        not its turns: where those from ``last`` pass only ``quiet`` blocks, it is all turns of the header that do."""
+        not its turns: where those from ``last`` pass only ``quiet`` blocks, it is all turns of the header that do. None: nothing runs."""
+        if header not in self.predecessors:
+            return None
         ends = [b for b in self.predecessors[header] if any(loop.header == header and b in loop.blocks for loop in self.loops())]
         bodies = {b: {header} | self._body(header, b) for b in ends}
         if last not in bodies:

@@ -214,9 +214,7 @@ class Machine:
     def _merge(self, groups: list[Group], pc: int) -> Group:
         """Groups that meet at a block's start become one; only live registers are carried."""
         threads = np.concatenate([g.threads for g in groups])
-        order: np.ndarray | None = np.argsort(threads, kind="stable")
-        if bool((np.diff(threads) > 0).all()):
-            order = None
+        order = None if bool((np.diff(threads) > 0).all()) else np.argsort(threads, kind="stable")
         sizes = [g.n for g in groups]
         values: list[Value] = list(self.env.template)
         for r in (*self.program.blocks[pc].live, *self.env.specials.values()):

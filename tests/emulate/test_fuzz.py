@@ -17,9 +17,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ptx_engine.errors import PtxError
-from ptx_engine.launch import Launch, Role, TensorArg, bind
+from ptx_engine.launch import Launch, Role, ScalarArg, TensorArg, bind
 from ptx_engine.machine import Budget, execute
 from ptx_engine.syntax import parse
+from ptx_engine.syntax.ast import Param
 from ptx_engine.terms import Arena
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "isa"))
@@ -133,6 +134,65 @@ def check(text: str) -> bool:
     except PtxError:
         pass
     return ran == 2
+
+
+TESTS = Path(__file__).parents[1]
+#: what compilers wrote, and what people did
+WHOLE = sorted(
+    path
+    for folder in (TESTS / "syntax" / "data", TESTS / "machine" / "cuda_library", TESTS.parent / "configs" / "examples")
+    for path in folder.glob("*.ptx")
+)
+SHARED_BYTES = 32768
+
+
+def whole_kernel(source: random.Random) -> str:
+    """A text of a compiler in which a few instructions were changed."""
+    lines = source.choice(WHOLE).read_text(encoding="utf-8").split("\n")
+    body = [i for i, line in enumerate(lines) if line.strip().endswith(";")]
+    for _ in range(source.choice([1, 1, 2, 4])):
+        at = source.choice(body)
+        lines[at] = changed(lines[at], source)
+    return "\n".join(lines)
+
+
+def bits_of(param: Param) -> object:
+    """Something that a parameter takes: an array where a pointer fits."""
+    if param.size == 8:
+        return np.zeros(4096, np.uint8)
+    return bytes(param.size) if param.size > 8 or param.shape else 0.5 if param.type[0] == "f" else 7
+
+
+def check_whole(text: str) -> int:
+    """Run an entry on bits and on terms; how many of them ran to the end."""
+    budget, ran = Budget(thread_instructions=30_000), 0
+    try:
+        module = parse(text)
+        entry = next(iter(module.entries()), None)
+        if entry is None:
+            return 0
+        emulate(module, entry.name, 1, 32, [bits_of(p) for p in entry.params], SHARED_BYTES, budget=budget)
+        ran += 1
+    except PtxError:
+        pass
+    try:
+        entry = parse(text).entries()[0]
+        args = tuple(TensorArg(p.name, "f32", (1024,), Role.INOUT) if p.size == 8 else ScalarArg(p.name, "u32", 7) for p in entry.params)
+        execute(parse(text), entry.name, bind(Launch((1, 1, 1), (32, 1, 1), args, SHARED_BYTES), Arena()), budget=budget, source=text)
+        return ran + 1
+    except PtxError:
+        return ran
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 2**32))
+def test_changed_kernels(seed: int) -> None:
+    check_whole(whole_kernel(random.Random(seed)))
+
+
+@pytest.mark.slow
+def test_many_changed_kernels() -> None:
+    assert sum(check_whole(whole_kernel(random.Random(seed))) for seed in range(5000)) > 300, "hardly anything ran"
 
 
 @settings(max_examples=60, deadline=None)

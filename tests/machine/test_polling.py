@@ -108,3 +108,12 @@ def test_vector_atomics_add_each_element() -> None:
     assert kinds(run_) == [] and [float(arena.consts[int(i)].coef) for i in ids] == [8, 4, 4, 8]
     run_, _ = run(module(body.replace("OFF", "16")), [target], block=4)
     assert kinds(run_) == ["out of bounds"]
+
+
+def test_a_loop_that_nothing_reaches_is_no_loop() -> None:
+    """Its blocks are not in the graph."""
+    body = "ld.param.u64 %d1, [flag]; ld.param.u64 %d2, [out]; mov.u32 %r9, 7; st.global.b32 [%d2], %r9; ret;\n"
+    spin = "LOST: ld.acquire.gpu.global.b32 %r1, [%d1]; setp.ne.s32 %p2, %r1, 1; @%p2 bra LOST; ret;\n"
+    for text in (body, body + spin):
+        run_, arena = run(module(text, PARAMS), [zeros("data", 1), zeros("flag", 1), out(1)], block=1)
+        assert kinds(run_) == [] and column(run_, arena) == [7]
