@@ -72,7 +72,21 @@ class Expansion:
             return list(self.arena.nary_operands(ident).tolist())
         if op is Op.DIV:
             return [a, b] if self._constant(b) is not None else []
-        return [a, b, c][: {Op.NEG: 1, Op.FMA: 3}.get(op, 2)]
+        if op is Op.FMA:
+            products, rest = self._chain(ident)
+            return [x for product in products for x in product] + [rest]
+        return [a, b, c][: 1 if op is Op.NEG else 2]
+
+    def _chain(self, ident: int) -> tuple[list[tuple[int, int]], int]:
+        """The products of a chain of multiply-adds, in the order of the sum, and what they are added to. (One by one, n links cost n^2.)"""
+        products: list[tuple[int, int]] = []
+        while ident >= 0:
+            op, a, b, c = self.arena.node(ident)
+            if op is not Op.FMA:
+                break
+            products.append((a, b))
+            ident = c
+        return products[::-1], ident
 
     def _constant(self, ident: int) -> Const | None:
         if ident < 0:
@@ -98,6 +112,12 @@ class Expansion:
             for x, y in zip(rows.tolist(), cols.tolist()):
                 self._add_product(total, done[x], done[y], mpq(1))
             return total
+        if op is Op.FMA:
+            products, rest = self._chain(ident)
+            total = dict(done[rest])
+            for x, y in products:
+                self._add_product(total, done[x], done[y], mpq(1))
+            return total
         if op is Op.NSUM:
             total = {}
             for x in operands:
@@ -111,8 +131,8 @@ class Expansion:
         if op is Op.DIV:
             scale = 1 / operands[1][()]
             return {monomial: coef * scale for monomial, coef in operands[0].items()}
-        total: Polynomial = dict(operands[2]) if op is Op.FMA else {}
-        if op in (Op.MUL, Op.FMA):
+        total: Polynomial = {}
+        if op is Op.MUL:
             self._add_product(total, operands[0], operands[1], mpq(1))
             return total
         total = dict(operands[0])
