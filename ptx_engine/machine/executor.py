@@ -193,7 +193,7 @@ class Machine:
                 self._run(groups[0] if len(groups) == 1 else self._merge(groups, groups[0].pc))
                 if self.failed_look is not None:
                     self._look(self.polling.due(self.memory.writes))
-            if not self._meet() and not self._release() and not self._wake():
+            if not self._meet() and not self._release() and not self._look(self.polling.ready(self.memory.writes)):
                 break
         self._check_deadlock()
         self.order.end_batch()
@@ -442,11 +442,8 @@ class Machine:
                 self._push(waiting.group, waiting.pc + 1)
         return bool(done)
 
-    def _wake(self) -> bool:
-        """Let loops that wait for memory look again; False where that would show them nothing new."""
-        return self._look(self.polling.ready(self.memory.writes))
-
     def _look(self, ready: list[Polling]) -> bool:
+        """Let loops that wait for memory look again; False where that would show them nothing new."""
         for p in ready:
             self._push(p.group, p.target)
         return bool(ready)

@@ -285,6 +285,8 @@ class OrderChecker:
         self._events.append(Join(seq, self._batch, threads, slots_of, barrier_id, instruction))
         if full.any():
             self._full_barrier(seq, slots[full])
+            # who has exited may have told of its accesses before, by a barrier of its warp: the clocks know
+            self._beyond_barriers |= self._batch.exit_cap is not None
         if late.any() or not full.all():
             self._beyond_barriers = self._replays = True
             left_out = threads[~full[np.searchsorted(slots, slots_of)]]

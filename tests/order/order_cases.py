@@ -57,6 +57,12 @@ case("two that arrive twice", ["arrive 1 2; arrive 1 2", "arrive 1 2; arrive 1 2
 case("a producer that arrives again without an answer", ["arrive 1 2; arrive 1 2", "bar 1 2; bar 1 2"], races=False, misused=True)
 case("a producer that waits for the answer", ["arrive 1 2; bar 2 2; arrive 1 2", "bar 1 2; arrive 2 2; bar 1 2"], races=False)
 
+case(
+    "exited after a warp sync, the barrier passes it on",
+    ["ld s4; bar 1 2; ld s0", "ld s8", "warp 2 3; bar 1 2", "st s0=1; warp 2 3"],
+    races=False,
+)
+case("exited after a warp sync and a store", ["ld s4; bar 1 2; ld s0", "ld s8", "warp 2 3; bar 1 2", "warp 2 3; st s0=1"], races=True)
 case("exited before the barrier", ["st s0=1", "bar 0 2; ld s0", "bar 0 2"], races=True)
 case("stored before a barrier, exited after it", ["st s0=1; bar 0 3", "bar 0 3; bar 1 2; ld s0", "bar 0 3; bar 1 2"], races=False)
 
