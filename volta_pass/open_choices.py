@@ -33,6 +33,9 @@ def where_defined(verdict: Verdict, own: Evaluated, arena: Arena) -> Verdict:
     refuted = [output for output in verdict.outputs if output.status is Status.REFUTED]
     if own.freedoms is None or not refuted:
         return verdict
+    if own.freedoms.reordered:
+        places = ", ".join(own.freedoms.reordered)
+        return undecided(verdict, f"the compiler may choose the order of elements of tl.cat(..., can_reorder=True) ({places})")
     place = ""
     for output in refuted:
         written = own.footprints.get(output.tensor)
@@ -61,6 +64,7 @@ def undecided(verdict: Verdict, reason: str) -> Verdict:
     if verdict.status is not Status.REFUTED:
         return verdict
     outputs = [
-        replace(output, status=Status.UNKNOWN, reason=reason) if output.status is Status.REFUTED else output for output in verdict.outputs
+        replace(output, status=Status.UNKNOWN, reason=reason, witness=None, explanation=None) if output.status is Status.REFUTED else output
+        for output in verdict.outputs
     ]
     return replace(verdict, status=Status.UNKNOWN, outputs=outputs, reason=reason)

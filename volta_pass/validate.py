@@ -231,7 +231,11 @@ def _compare_own(state: _Validation, own: Evaluated, execution: "Execution") -> 
     """The comparison with the source; where it fails and narrow integers are made of floats, another that takes them to fit."""
     label = f"{state.job.kernel}'s own {state.job.source_name}"
     first = _compare(state, OWN_SOURCE, label, *_comparable(own, execution))
-    if own.freedoms is None or not own.freedoms.conversions or any(row.status is Status.PROVED for row in first):
+    if (
+        own.freedoms is None
+        or not (own.freedoms.conversions or own.freedoms.reordered)
+        or any(row.status is Status.PROVED for row in first)
+    ):
         return own, first
     if own.freedoms.narrow_conversions:
         state.stages.fitting = True

@@ -28,3 +28,14 @@ def test_a_witness_counts_where_its_numbers_fit(x, status):
     found = where_defined(refuted, own, arena)
     assert found.status is status
     assert ("k.py:3:1" in found.reason) is (status is Status.UNKNOWN)
+
+
+@pytest.mark.parametrize(("reordered", "status"), [({}, Status.REFUTED), ({"k.py:5:1": None}, Status.UNKNOWN)])
+def test_an_order_of_elements_that_the_compiler_chooses_is_not_held_against_it(reordered, status):
+    arena = Arena()
+    ids = np.asarray(arena.add_input("x", 2, "f32").ids(np.arange(2)), np.int32)
+    own = Evaluated({"o": Footprint(np.arange(2), ids)}, freedoms=Freedoms(reordered=reordered))
+    witness = Witness("o", 1, {"x[1]": "1"}, "1", "0")
+    refuted = Verdict(Status.REFUTED, Method.EXACT, [OutputVerdict("o", Status.REFUTED, 2, witness=witness)])
+    found = where_defined(refuted, own, arena)
+    assert found.status is status and ("can_reorder" in found.reason) is bool(reordered)

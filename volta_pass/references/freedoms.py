@@ -1,4 +1,5 @@
-"""What a tile program leaves open, and how an evaluation took it: the order of combining, and floats that do not fit an integer.
+"""What a tile program leaves open, and how an evaluation took it: the order of combining, floats that do not fit an integer, and
+the order of elements of a concatenation.
 
 Asked after a comparison has failed: a difference in what the source leaves open is none of the compiler's.
 """
@@ -40,6 +41,8 @@ class Freedoms:
     fitting: bool = False
     combines: "dict[object, Combine]" = field(default_factory=dict)
     conversions: list[Conversion] = field(default_factory=list)
+    #: where tensors are put together in an order that the compiler may choose, element by element
+    reordered: dict[str, None] = field(default_factory=dict)
 
     @property
     def narrow_conversions(self) -> list[Conversion]:

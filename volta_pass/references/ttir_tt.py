@@ -102,6 +102,7 @@ def cat(op: OpInfo) -> Run:
 
     def run(frame: Frame) -> None:
         frame.arena.assumptions.setdefault("tt.cat keeps the order of elements")
+        frame.memory.freedoms.reordered[op.origin.user_loc] = None
         inner(frame)
 
     return run
