@@ -110,6 +110,13 @@ def test_tickets_that_are_no_sequence_of_their_own() -> None:
     assert ran(TICKET.replace("%r6, 2", "%r6, 4"), atom=twice)[0].schedule_dependent
 
 
+def test_two_threads_of_a_cta_that_draw() -> None:
+    """Whichever of the two comes last marks its element, and in lockstep that is always the second: the runs would all agree on a mark that
+    other schedules put elsewhere."""
+    both, fifth = FENCE + "setp.lt.u32 %p1, %r0, 2;", VOTE.replace("%r5, 2", "%r5, 5")
+    assert reasons(fifth, release=both, tail="@%p4 add.u32 %r7, %r7, 1000;") == "a CTA counts more than once, or the numbers added differ"
+
+
 def test_one_register_for_tickets_of_two_kinds() -> None:
     kept = "shfl.sync.idx.b32 %r6, %r5, 0, 31, -1; bar.warp.sync -1; add.u32 %r6, %r6, 1; setp.ne.u32 %p3, %r20, %r6;"
     assert reasons(kept).startswith("its value is used beyond")
