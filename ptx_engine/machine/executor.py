@@ -55,6 +55,8 @@ from ptx_engine.watching import Step, tell
 NO_EXTERNS: Mapping[str, str] = {}
 DEFAULT_BUDGET = Budget()
 NOBODY = np.zeros(0, np.int64)
+#: instructions by which compilers print a vector with undefined lanes
+_MOVES = frozenset({"mov", "prmt"})
 
 
 def execute(
@@ -302,12 +304,14 @@ class Machine:
         )
 
     def _note(self, error: PtxError, g: Group, instruction: int) -> None:
-        """A register that is read before it is written stops the run, and is a fault of the program all the same; one that nothing
-        writes is a compiler's undefined value, of which nothing need come."""
+        """A register that is read before it is written stops the run, and is a fault of the program all the same; but not where one that
+        nothing writes is moved: so compilers print an undefined value, of which nothing need come."""
+        if error.feature != UNINITIALISED_REGISTER:
+            return
         uses = self.program.uses
-        written = {slot for use in uses.values() for slot in use.writes} if error.feature == UNINITIALISED_REGISTER else set()
         read = uses[instruction].reads if instruction in uses else frozenset()
-        if error.feature == UNINITIALISED_REGISTER and (not read or read & written):
+        moves = self.program.flat.instructions[instruction].opcode in _MOVES
+        if not moves or any(read & use.writes for use in uses.values()):
             self.log.add("uninitialised", error.message, g, np.arange(g.n), instruction, role="read", space="register")
 
     # --- terminators ----------------------------------------------------------------------------

@@ -118,3 +118,12 @@ def test_a_copy_from_out_of_bounds_is_a_finding_on_bits_too() -> None:
     )
     assert {finding.kind for finding in emulate(ptx(body), None, 1, 32, [np.zeros(16, np.uint32)]).findings} == {"out of bounds"}
     assert not emulate(ptx(body), None, 1, 32, [np.zeros(32, np.uint32)]).findings
+
+
+@pytest.mark.parametrize(("reader", "found"), [
+    ("add.u32 %r5, %r20, 1;", ["uninitialised"]), ("mov.b32 {%h1, %h2}, %r20;", []), ("@%p1 mov.u32 %r20, 1; mov.b32 {%h1, %h2}, %r20;", ["uninitialised"]),
+])  # fmt: skip
+def test_what_nothing_writes_is_a_fault_unless_it_is_moved(reader: str, found: list[str]) -> None:
+    with pytest.raises(NotStructuredError) as raised:
+        run(reader)
+    assert [finding.kind for finding in raised.value.findings] == found
