@@ -206,7 +206,13 @@ def test_the_edge_turns_errors_into_codes(capsys: pytest.CaptureFixture[str], mo
 def test_variables_are_validated(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     good = ("warn", "cuda:80", "r.json", "10", "all", "2", "exact", "/tmp", "64", "memory://x", "ro", "/tmp", "1")
     assert environment_errors({v.name: value for v, value in zip(VARIABLES, good, strict=True)}) == []
-    for name, value in [("VOLTA_VALIDATE", "2"), ("VOLTA_TARGET", "sm_80"), ("VOLTA_SECONDS", "-1"), ("VOLTA_CTAS", "0"), ("VOLTA_JOBS", "0")]:
+    for name, value in [
+        ("VOLTA_VALIDATE", "2"),
+        ("VOLTA_TARGET", "sm_80"),
+        ("VOLTA_SECONDS", "-1"),
+        ("VOLTA_CTAS", "0"),
+        ("VOLTA_JOBS", "0"),
+    ]:
         assert len(environment_errors({name: value})) == 1
     assert environment_warnings({"VOLTA_HOME": "x", "VOLTA_VALIDATE": "1"}) == []
     assert "did you mean VOLTA_REPORT" in environment_warnings({"VOLTA_REPRT": "x"})[0]
