@@ -1,9 +1,9 @@
 """Loops that wait for memory, run so that they look as early as they can: after every store, before anybody else goes on.
 
 In the machine's own schedule such a loop looks when all others are stuck or done, and sees more releases than it may have waited for. So a
-launch with such loops is run twice more, one warp (or CTA) after another, up and down, each loop looking at once: races that show then are
-findings. Where a loop ends, while a store that is still to come could have been one of those that it has counted, what it has seen is up
-to chance, and nothing is proved.
+launch with such loops is run twice more, one warp (or CTA) after another, up and down, each loop looking at once, and between the lanes of
+one atomic, too: races that show then are findings. Where a loop ends, while a store that is still to come could have been one of those that
+it has counted, what it has seen is up to chance, and nothing is proved.
 """
 
 from __future__ import annotations
@@ -18,12 +18,15 @@ import numpy as np
 from ptx_engine.errors import PtxError
 from ptx_engine.findings import Finding, Severity
 from ptx_engine.isa.group import WARP, Group
+from ptx_engine.isa.values import Sym
 from ptx_engine.machine.execution import Execution
+from ptx_engine.machine.influence import is_strong_store
 from ptx_engine.machine.schedule import Schedule
 from ptx_engine.order import OrderChecker
 
 if TYPE_CHECKING:
     from ptx_engine.machine.executor import Machine
+    from ptx_engine.machine.program import Program
 
 #: groups that run one after another at most; larger launches keep to the assumption in the ledger
 MOST = 512
@@ -59,6 +62,20 @@ class OneByOne:
     def take(self) -> list[Group]:
         """See ``Schedule``."""
         return [self._groups.pop()] if self._groups else []
+
+
+def lanes_apart(g: Group, pc: int, program: Program) -> list[np.ndarray]:
+    """The lanes of a group that are to execute an instruction one by one, as loops may look between them, and all others together, the
+    first to run last; none where it is no strong store of several lanes."""
+    instruction = program.flat.instructions[pc]
+    if g.n == 1 or not is_strong_store(instruction):
+        return []
+    guard = True if instruction.predicate is None else g.R[program.register(instruction.predicate.name)]
+    if isinstance(guard, Sym):
+        return []
+    active = np.broadcast_to(np.asarray(guard, bool) != instruction.negated, (g.n,))
+    lanes, rest = np.flatnonzero(active), np.flatnonzero(~active)
+    return [] if len(lanes) < 2 else [*lanes[::-1, None], *([rest] if len(rest) else [])]
 
 
 def with_early_looks(machine: Machine, done: Execution, numbers: np.ndarray, seconds: float, again: Again) -> Execution:

@@ -27,7 +27,7 @@ from ptx_engine.machine.barriers import Barriers, Completed, Waiting, by_barrier
 from ptx_engine.machine.chances import Chances
 from ptx_engine.machine.data_flow import DataFlow
 from ptx_engine.machine.deadlocks import Deadlocks, divided_warps, stuck_at_barriers, stuck_at_warp_syncs, stuck_in_loops
-from ptx_engine.machine.early_looks import with_early_looks
+from ptx_engine.machine.early_looks import lanes_apart, with_early_looks
 from ptx_engine.machine.environment import MachineEnvironment, local_layout, shared_layout
 from ptx_engine.machine.execution import Budget, Execution, placed
 from ptx_engine.machine.findings_log import FindingLog
@@ -270,16 +270,18 @@ class Machine:
             raise located(error, self.program.flat.instructions[end.pc], origin) from None
 
     def _up_to_store(self, g: Group, block: Block) -> bool:
-        """Run a block up to a store that loops are to see at once; False at its end."""
+        """Run a block up to a store that loops are to see at once, or before one that lanes make one by one; False at its end."""
         writes = self.memory.writes
-        for at, (origin, step) in enumerate(block.steps, 1):
+        for at, (origin, step) in enumerate(block.steps):
+            apart = lanes_apart(g, block.start + at, self.program)
+            if apart or self.memory.writes != writes:
+                self.executed -= (block.size - at) * g.n
+                live = set(self.program.enter(block.start + at))
+                for part in [self._subset(g, lanes, live) for lanes in apart] or [g]:
+                    self._push(part, block.start + at)
+                return True
             self.env.arena.origin = origin
             step(g)
-            if self.memory.writes != writes and at < len(block.steps):
-                self.executed -= (block.size - at) * g.n
-                self.program.enter(block.start + at)
-                self._push(g, block.start + at)
-                return True
         return False
 
     def _charge(self, block: Block, g: Group) -> None:
@@ -430,9 +432,10 @@ class Machine:
         met = self.warp_syncs.meet()
         for pc, threads in met.barriers:
             self.order.warp_barrier(pc, threads)
-        for group, pc in met.groups:
+        for pc in dict.fromkeys(pc for _, pc in met.groups):
             self.program.enter(pc)
-            self._push(group, pc)
+            together = [group for group, at in met.groups if at == pc]  # an exchange takes all of them: a schedule must not part them
+            self._push(together[0] if len(together) == 1 else self._merge(together, pc), pc)
         return bool(met.groups)
 
     def _release(self) -> bool:

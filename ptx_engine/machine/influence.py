@@ -37,6 +37,13 @@ def is_strong(instruction: Instruction) -> bool:
     return instruction.opcode == "atom" or (instruction.opcode == "ld" and not STRONG.isdisjoint(instruction.modifiers[:1]))
 
 
+def is_strong_store(instruction: Instruction) -> bool:
+    """A store or an atomic that a loop which waits for memory may see."""
+    return instruction.opcode in ("atom", "red") or (
+        instruction.opcode == "st" and not (STRONG | {"release"}).isdisjoint(instruction.modifiers[:1])
+    )
+
+
 class Influence:
     """Answers for the instructions of one function. ``ends`` gives the last instruction of each block of the graph, ``live`` what is read
     after its start."""

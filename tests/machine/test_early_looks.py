@@ -15,9 +15,9 @@ HEAD = (
 PRODUCE = "st.global.u32 [%d5], 7; red.release.gpu.global.add.u32 [%d2], 1; ret;\n"
 
 
-def ran(body: str, grid: int) -> tuple[Execution, list[int]]:
+def ran(body: str, grid: int, block: int = 1) -> tuple[Execution, list[int]]:
     args = [ints("data", [0] * 8, Role.INOUT), ints("count", [0, 0], Role.INOUT), out(8)]
-    execution, arena = run(module(HEAD + body, ("u64 data", "u64 count", "u64 out")), args, block=1, grid=grid)
+    execution, arena = run(module(HEAD + body, ("u64 data", "u64 count", "u64 out")), args, block=block, grid=grid)
     return execution, column(execution, arena) if execution.footprints["out"].index.size else []
 
 
@@ -58,6 +58,22 @@ def test_what_is_stored_after_the_flag(awaited: str, found: list[str]) -> None:
     )
     execution, _ = ran(body, 2)
     assert kinds(execution) == found and (found or execution.schedule_dependent == [])
+
+
+@pytest.mark.parametrize("signal", ["red.release.gpu.global.add.u32 [%d2], 1;", "@%p4 red.release.gpu.global.add.u32 [%d2], 1;"])
+@pytest.mark.parametrize(("awaited", "found"), [(1, ["data race"]), (2, [])])
+def test_lanes_of_one_warp_that_signal_in_one_instruction(signal: str, awaited: int, found: list[str]) -> None:
+    """Two lanes of CTA 0 store an element each and count; in some schedule the waiter looks between the two. The second form leaves out
+    two lanes of four."""
+    lanes = 4 if signal.startswith("@") else 2
+    body = (
+        "setp.lt.u32 %p4, %r0, 2; mul.wide.u32 %d6, %r0, 4; add.u64 %d6, %d1, %d6; setp.eq.u32 %p1, %r1, 1; @%p1 bra W; "
+        f"st.global.u32 [%d6], 7; {signal} ret;\nW: setp.ne.u32 %p3, %r0, 0; @%p3 bra E;\nC: ld.acquire.gpu.global.u32 %r2, [%d2]; "
+        f"setp.lt.u32 %p2, %r2, {awaited}; @%p2 bra C; ld.global.u32 %r3, [%d1]; ld.global.u32 %r4, [%d1+4]; add.u32 %r3, %r3, %r4; "
+        "st.global.u32 [%d3], %r3;\nE:\n"
+    )
+    execution, values = ran(body, 2, block=lanes)
+    assert kinds(execution) == found and (found or (execution.schedule_dependent == [] and values == [14]))
 
 
 #: every CTA stores, counts itself and waits for all, twice; in between it reads its neighbour's element
