@@ -115,6 +115,23 @@ def reachable(ring: Ring, poly: Poly) -> set[int]:
     return atoms
 
 
+#: functions that are analytic where they are defined
+_ANALYTIC = frozenset({"log2", "tanh", "sin", "cos", "erf", "pow"})
+
+
+def vanishes_on_points_only(ring: Ring, number: int) -> bool:
+    """Whether an atom is shown to be an analytic function of real inputs, so that it vanishes on a set without interior (x / x is
+    1 but for x = 0). A maximum, a condition or a rounded value may be zero on whole intervals (max(x, 0)), and an integer is zero
+    at one value out of few."""
+    for a in {number, *reachable(ring, {ring.atom_term(number): 1})}:
+        atom = ring.atoms[a]
+        if atom.integer or atom.frozen or atom.kind in (Kind.MAXIMUM, Kind.LATTICE, Kind.INDICATOR):
+            return False
+        if atom.kind is Kind.FUNCTION and atom.name not in _ANALYTIC:
+            return False
+    return True
+
+
 def variables(ring: Ring, poly: Poly) -> set[int]:
     """The template nodes of the variables a polynomial mentions."""
     return {ring.atoms[a].node for a in reachable(ring, poly) if ring.atoms[a].kind is Kind.VAR}

@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Hashable
 from dataclasses import dataclass
 
-from ptx_engine.decide.normal_difference import reachable
+from ptx_engine.decide.normal_difference import vanishes_on_points_only
 from ptx_engine.decide.normal_forms import Forms
 from ptx_engine.decide.normal_functions import DENOMINATOR
 from ptx_engine.decide.normal_order import positive, zero
-from ptx_engine.decide.normal_ring import ONE_TERM, Kind, Poly, PolyKey, Ring
+from ptx_engine.decide.normal_ring import ONE_TERM, Poly, PolyKey
 from ptx_engine.decide.normal_value import Condition, Evaluator
 from ptx_engine.terms.ops import Op
 
@@ -60,30 +60,13 @@ def _harmless(forms: Forms, denominator: Hashable, guards: Guards) -> bool:
     """Whether an atom vanishes on isolated points at most, or is only divided by where it is compared with zero before."""
     if not isinstance(denominator, int):
         return False
-    if _vanishes_on_points_only(forms.ring, denominator):
+    if vanishes_on_points_only(forms.ring, denominator):
         return True
     value: Poly = {forms.ring.atom_term(denominator): 1}
     negative: Poly = {forms.ring.atom_term(denominator): -1}
     unequal = forms.add({ONE_TERM: 1}, zero(forms, value), -1)
     apart = {forms.key(condition) for condition in (positive(forms, value), positive(forms, negative), unequal)}
     return all(not apart.isdisjoint(guard) for guard in guards)
-
-
-#: functions that are analytic where they are defined
-_ANALYTIC = frozenset({"log2", "tanh", "sin", "cos", "erf", "pow"})
-
-
-def _vanishes_on_points_only(ring: Ring, denominator: int) -> bool:
-    """Whether an atom is shown to be an analytic function of real inputs, so that it vanishes on a set without interior (x / x is
-    1 but for x = 0). A maximum, a condition or a rounded value may be zero on whole intervals (max(x, 0)), and an integer is zero
-    at one value out of few."""
-    for number in {denominator, *reachable(ring, {ring.atom_term(denominator): 1})}:
-        atom = ring.atoms[number]
-        if atom.integer or atom.frozen or atom.kind in (Kind.MAXIMUM, Kind.LATTICE, Kind.INDICATOR):
-            return False
-        if atom.kind is Kind.FUNCTION and atom.name not in _ANALYTIC:
-            return False
-    return True
 
 
 def _covered(guards: Guards, other: Guards | None) -> bool:

@@ -13,6 +13,7 @@ from gmpy2 import mpq
 
 from ptx_engine.decide.budget import Undecided
 from ptx_engine.decide.normal_content import split_unit
+from ptx_engine.decide.normal_difference import vanishes_on_points_only
 from ptx_engine.decide.normal_forms import Forms
 from ptx_engine.decide.normal_lattice import Lattice
 from ptx_engine.decide.normal_ring import ONE_TERM, Atom, Coef, Kind, Poly, Sign, add_into, small
@@ -40,6 +41,8 @@ class Functions:
         self.ring = forms.ring
         self.lattice = lattice
         self.note: Note = lambda what, key, shown: None
+        #: what came out of the root at hand and may be zero
+        self._taken_out: set[int] = set()
 
     # --- division -------------------------------------------------------------------------------
 
@@ -147,7 +150,10 @@ class Functions:
         if atom.kind is Kind.ROOT and atom.definition is not None:
             half = self.log2(atom.definition)
             return {t: small(mpq(c) / 2) for t, c in half.items()}
-        return self._log2_core({self.ring.atom_term(a): 1})
+        result = self._log2_core({self.ring.atom_term(a): 1})
+        if atom.sign is not Sign.POSITIVE:  # it may be zero on an interval, as max(x, 0) is
+            self.note(LOGARITHM, self.forms.key(result), False)
+        return result
 
     def _log2_core(self, core: Poly) -> Poly:
         return {self.ring.atom_term(self.forms.application("log2", (core,))): 1}
@@ -176,8 +182,11 @@ class Functions:
         if not p:
             return {}
         shown = self.forms.sign(p) is not Sign.UNKNOWN
+        self._taken_out = set()
         result = self._root(p, poly_sign(self.ring, p))
         roots = {a for t in result for a, _ in self.ring.powers[t] if self.ring.atoms[a].kind is Kind.ROOT}
+        if roots and not shown:  # sqrt(x r^2) has a value where r is zero, whatever x is; r sqrt(x) has none
+            roots |= {a for a in self._taken_out if not vanishes_on_points_only(self.ring, a)}
         self.note(RADICAND, frozenset(roots), shown)
         return result
 
@@ -216,6 +225,8 @@ class Functions:
             count = abs(k) // 2 if k > 0 else -(abs(k) // 2)
             if not count or self.ring.atoms[a].kind is Kind.INDICATOR:
                 continue
+            if self.ring.atoms[a].sign is not Sign.POSITIVE:
+                self._taken_out.add(a)
             if self.ring.atoms[a].sign is Sign.UNKNOWN:
                 unsigned.append((a, count))
             else:

@@ -65,6 +65,14 @@ NEVER: dict[str, Case] = {
     "a root under another guard": lambda n: (
         where(n.x > 0, sqrt(n.x) ** 2 - n.x, 0), where(n.y > 0, sqrt(n.x) ** 2 - n.x, 0)),
     "a root in a maximum that it never is": lambda n: (n.y * n.y, maximum(n.y * n.y, n.y * n.y + sqrt(n.x) - sqrt(n.x))),
+    "a root of what vanishes on an interval": lambda n: (
+        sqrt(n.x * maximum(n.z + 1000, 0) ** 2), maximum(n.z + 1000, 0) * sqrt(n.x)),
+    "logarithms that cancel, of what vanishes on an interval": lambda n: (
+        n.y, n.y + log(maximum(n.x + 1000, 0)) - log(maximum(n.x + 1000, 0))),
+    "logarithms that cancel, of a condition": lambda n: (
+        n.y, n.y + log(where(n.x > -1000, 1, 0)) - log(where(n.x > -1000, 1, 0))),
+    "logarithm of a product of what vanishes on intervals": lambda n: (n.y, n.y + log(
+        maximum(n.x + 1000, 0) * maximum(n.z + 1000, 0)) - log(maximum(n.x + 1000, 0)) - log(maximum(n.z + 1000, 0))),
     "power of a negative base": lambda n: (n.x ** Fraction(1, 3), -((-n.x) ** Fraction(1, 3))),
     "power of a product": lambda n: ((n.x * n.y) ** Fraction(1, 3), n.x ** Fraction(1, 3) * n.y ** Fraction(1, 3)),
     "fourth root of a square": lambda n: (abs(n.x) ** Fraction(1, 2), n.x ** Fraction(1, 2)),
