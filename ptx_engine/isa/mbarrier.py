@@ -180,6 +180,7 @@ def wait(d: Decode) -> Step:
 
     def step(g: Group) -> None:
         where = column(g.R[phase], g, "the phase of a wait for an mbarrier", np.uint64)
+        env.schedule_dependent(f"{how.name} succeeds or fails as the schedule has it", pc)
         g.R[dst] = env.mbarriers.wait(g, space, address(g.R), how, where, pc)
 
     return step

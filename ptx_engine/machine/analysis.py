@@ -76,6 +76,10 @@ class Analysis:
         """Whether what has an effect after a wait for an mbarrier runs only after its success."""
         return self._certainty.certain(wait)
 
+    def insists(self, wait: int) -> bool:
+        """Whether a wait for an mbarrier is repeated until it succeeds, by whoever goes on or ends."""
+        return self._certainty.insists(wait)
+
     def quiet_after(self, branch: int) -> bool:
         """Whether nothing but the end follows where the ways of a branch meet."""
         block = next((b for b, end in self._ends.items() if end == branch), None)

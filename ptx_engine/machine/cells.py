@@ -251,7 +251,9 @@ def _bits(ids: "int | np.ndarray", granule: int) -> "int | np.ndarray":
 
 def _mixed(arena: Arena, formats: CellFormats, columns: Sequence[Column], what: str) -> tuple[Part, int]:
     """Lanes differ: concrete bits become constants of the format beside them, uninitialised lanes are undefined."""
-    tags = np.atleast_1d(np.asarray(columns[0][1]))
+    if isinstance(columns[0][1], int):  # one cell for all lanes, which nothing was stored to
+        return (BITS[8 * formats.granule], 0), 1
+    tags = columns[0][1]
     fmts = [formats.fmt(int(t)) for t in np.unique(tags) if t != UNINITIALISED]
     if any(piece for _, piece in fmts):
         raise NotStructuredError(f"{what} reads part of an element", feature="torn element")

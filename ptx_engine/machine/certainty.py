@@ -49,6 +49,7 @@ class Certainty:
                 self._writers.setdefault(r, []).append(pc)
         self._sites = self._places()
         self._uncertain: set[int] = set()
+        self._given_up: set[int] = set()
         for sites in self._sites.values():
             if not self._holds(frozenset(sites)):
                 self._uncertain.update(sites)
@@ -56,6 +57,10 @@ class Certainty:
     def certain(self, wait: int) -> bool:
         """Whether what follows a wait follows its success."""
         return wait not in self._uncertain
+
+    def insists(self, wait: int) -> bool:
+        """Whether nothing depends on how often a wait fails: it is certain, and no thread ends without its success."""
+        return wait not in self._uncertain and wait not in self._given_up
 
     def _places(self) -> dict[Place, list[int]]:
         found: dict[Place, list[int]] = {}
@@ -83,11 +88,16 @@ class Certainty:
             after = self._through(block, state[block], sites, place)
             if after is None:
                 return False
+            traps = self._instructions[self._ends[block]].opcode == "trap"  # the launch fails, and has no outputs
             for target in self._graph.successors[block]:
+                if target == EXIT and traps:
+                    continue
                 arriving = self._edge(block, target, after, outcomes)
                 if arriving | state[target] != state[target]:
                     state[target] |= arriving
                     stack.append(target)
+        if state[EXIT] & (Way.FAILED | Way.MOVED):
+            self._given_up.update(sites)
         return True
 
     def _through(self, block: int, way: Way, sites: frozenset[int], place: frozenset[int]) -> Way | None:

@@ -1,4 +1,4 @@
-"""Which results that another schedule may change matter: of atomics, clocks and strong loads.
+"""Which results that another schedule may change matter: of atomics, clocks, strong loads and waits that may fail.
 
 A strong load is no matter of chance where all stores to what it reads are ordered with it; a volatile load that looks at another lane's
 store in a loop only waits for it.
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ptx_engine.findings import Finding
+from ptx_engine.machine.influence import is_wait
 from ptx_engine.machine.order_port import OrderPort
 from ptx_engine.machine.program import Program
 from ptx_engine.order.report import LOCKSTEP
@@ -25,6 +26,8 @@ class Chances:
         be one of global memory."""
         if self._program.analysis.harmless(instruction, reaches_global):
             return True
+        if is_wait(self._program.flat.instructions[instruction]):
+            return self._program.analysis.insists(instruction)
         return self._program.flat.instructions[instruction].opcode == "ld" and self._order.determined(instruction)
 
     def waits(self, finding: Finding) -> bool:

@@ -48,7 +48,6 @@ from ptx_engine.machine.variables import with_variables
 from ptx_engine.machine.warp_syncs import Standing, WarpSyncs
 from ptx_engine.order.checker import OrderChecker
 from ptx_engine.order.equal_writes import ValueKeys
-from ptx_engine.order.records import Reach
 from ptx_engine.syntax.ast import FlatFunction, Module
 from ptx_engine.watching import Step, tell
 
@@ -128,9 +127,6 @@ class Machine:
         self.deadline = time.perf_counter() + budget.seconds
         self.deadlocks = Deadlocks(launch)
 
-    def _reach(self, instruction: int) -> Reach:
-        return self.data_flow.reach(instruction)
-
     def _target(self) -> Target:
         """What fused code works on; only terms over the reals are emitted there."""
         symbolic = isinstance(self.env.algebra, SymbolicAlgebra)
@@ -143,7 +139,7 @@ class Machine:
     def _checker(self, shared_bytes: int) -> OrderChecker:
         """Who is told of accesses and synchronisation."""
         keys: ValueKeys = (*same_value_keys(self.bound.arena), self.agreement)
-        return OrderChecker(self.bound.launch, shared_bytes, self.bound.buffers, value_keys=keys, reach=self._reach)
+        return OrderChecker(self.bound.launch, shared_bytes, self.bound.buffers, value_keys=keys, reach=lambda pc: self.data_flow.reach(pc))
 
     def _memory(self, granule: int, shared_bytes: int, local_bytes: int) -> Memory:
         return Memory(self.bound, granule, shared_bytes, local_bytes, self.log, self.order)
@@ -432,10 +428,9 @@ class Machine:
         met = self.warp_syncs.meet()
         for pc, threads in met.barriers:
             self.order.warp_barrier(pc, threads)
-        for pc in dict.fromkeys(pc for _, pc in met.groups):
+        for pc, groups in met.together().items():
             self.program.enter(pc)
-            together = [group for group, at in met.groups if at == pc]  # an exchange takes all of them: a schedule must not part them
-            self._push(together[0] if len(together) == 1 else self._merge(together, pc), pc)
+            self._push(groups[0] if len(groups) == 1 else self._merge(groups, pc), pc)
         return bool(met.groups)
 
     def _release(self) -> bool:

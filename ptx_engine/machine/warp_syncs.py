@@ -42,6 +42,13 @@ class Met:
     groups: list[tuple[Group, int]] = field(default_factory=list)
     barriers: list[tuple[int, np.ndarray]] = field(default_factory=list)
 
+    def together(self) -> dict[int, list[Group]]:
+        """The groups by instruction: an exchange takes all of its lanes at once, and no schedule may part them again."""
+        found: dict[int, list[Group]] = {}
+        for group, pc in self.groups:
+            found.setdefault(pc, []).append(group)
+        return found
+
 
 class WarpSyncs:
     """The waiting lanes of a batch of CTAs."""

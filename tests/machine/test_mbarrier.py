@@ -71,7 +71,24 @@ def test_a_wait_that_gives_up_orders_nothing() -> None:
     )
     assert kinds(ran(STORE + ARRIVE + bounded.format(otherwise="") + LOAD)[0]) == ["data race"]
     execution, values = ran(STORE + ARRIVE + bounded.format(otherwise="trap;\n") + LOAD)
-    assert kinds(execution) == [] and values == neighbours(64)
+    assert kinds(execution) == [] and values == neighbours(64) and execution.schedule_dependent == []
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        "@!%p5 bra E;\n" + LOAD + "E:\n",  # whoever fails stores nothing
+        "selp.u32 %r5, 1, 0, %p5;\nst.global.u32 [%d1], %r5;\n",
+        "@!%p5 bra F;\nmov.u32 %r5, 1;\nbra G;\nF:\nmov.u32 %r5, 2;\nG:\nst.global.u32 [%d1], %r5;\n",
+    ],
+)
+@pytest.mark.parametrize("test", [WAIT, PARITY])
+def test_what_comes_of_a_single_test_is_up_to_the_schedule(test: str, use: str) -> None:
+    """In lockstep all have arrived and every test succeeds; one that is repeated until it does is no matter of chance."""
+    single = test.format(1, 0).replace("@!%p5 bra L1;\n", "")
+    execution, _ = ran(STORE + ARRIVE + single + use)
+    assert kinds(execution) == [] and "succeeds or fails" in execution.schedule_dependent[0]
+    assert ran(STORE + ARRIVE + test.format(1, 0) + use)[0].schedule_dependent == []
 
 
 def test_a_failed_first_test_with_a_backoff_loop_is_one_wait() -> None:

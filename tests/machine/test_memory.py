@@ -52,6 +52,15 @@ def test_reading_an_output_that_has_no_contents() -> None:
     assert kinds(execution) == ["uninitialised"]
 
 
+@pytest.mark.parametrize(("type_", "compare"), [("u32", "setp.eq.u32 %p5, %r5, 0;"), ("u64", "setp.eq.u64 %p5, %d5, 0;")])
+def test_a_branch_by_one_word_that_nothing_was_stored_to(type_: str, compare: str) -> None:
+    """As a flag in shared memory that was never set to 0."""
+    register = "%r5" if type_ == "u32" else "%d5"
+    body = f"{OWN}ld.shared.{type_} {register}, [s];\n{compare}\n@%p5 bra E;\nst.global.u32 [%d1], %r0;\nE:\n"
+    execution, _ = run(module(body, shared=".shared .align 8 .b8 s[8];"), [out(64)], block=64)
+    assert kinds(execution) == ["uninitialised"]
+
+
 def test_uninitialised_shared_memory() -> None:
     body = (
         OWN

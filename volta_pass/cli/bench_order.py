@@ -127,7 +127,7 @@ class WeighedMachine(Machine):
     """A machine whose checker is weighed."""
 
     def _checker(self, shared_bytes: int) -> WeighedChecker:
-        return WeighedChecker(self.bound.launch, shared_bytes, self.bound.buffers, reach=self._reach)
+        return WeighedChecker(self.bound.launch, shared_bytes, self.bound.buffers, reach=lambda pc: self.data_flow.reach(pc))
 
 
 class TimedMachine(Machine):
@@ -135,7 +135,7 @@ class TimedMachine(Machine):
 
     def _checker(self, shared_bytes: int) -> TimedChecker:
         keys: ValueKeys = (*same_value_keys(self.bound.arena), self.agreement)
-        return TimedChecker(self.bound.launch, shared_bytes, self.bound.buffers, value_keys=keys, reach=self._reach)
+        return TimedChecker(self.bound.launch, shared_bytes, self.bound.buffers, value_keys=keys, reach=lambda pc: self.data_flow.reach(pc))
 
 
 def _matmul(arg: Arg, k: int) -> Arg:
