@@ -100,7 +100,7 @@ class Lattice:
             if ring.atoms[ordered[0]].kind is Kind.LATTICE and ordered[0] not in self._sources:
                 continue
             size = len(ring.atoms[ordered[0]].args)
-            plain = c > 0 and ring.atoms[ordered[0]].kind is Kind.MAXIMUM and found is None
+            plain = (c > 0 or len(poly) == 1) and ring.atoms[ordered[0]].kind is Kind.MAXIMUM and found is None
             opened *= 1 if plain and len(poly) <= 2 else size
             found = t
         return found if opened <= _MAX_ARGUMENTS else None

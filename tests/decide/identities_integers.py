@@ -228,7 +228,8 @@ def _argmax(count: int, *, least: bool = False, wrong_tie: bool = False, settle:
 
 for _count in (2, 4, 16, 64):
     EQUAL[f"argmax of {_count}"] = _argmax(_count)
-EQUAL["argmin of 8"] = _argmax(8, least=True)
+for _count in (8, 64):
+    EQUAL[f"argmin of {_count}"] = _argmax(_count, least=True)
 WRONG["argmax with the last position at ties"] = _argmax(4, wrong_tie=True)
 WRONG["argmax that leaves ties to the order"] = _argmax(4, settle=False)
 
