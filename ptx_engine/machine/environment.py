@@ -206,8 +206,12 @@ def shared_layout(module: Module, flat: FlatFunction, dynamic_bytes: int) -> tup
     return offsets, size
 
 
+#: local memory of a thread on every GPU
+MAX_LOCAL_BYTES = 512 * 1024
+
+
 def local_layout(flat: FlatFunction) -> tuple[dict[str, int], int]:
-    """Offsets of local variables in a thread's window."""
+    """Offsets of local variables in a thread's window. Raises LaunchError for a size that no GPU has."""
     offsets: dict[str, int] = {}
     used = 0
     for v in flat.variables:
@@ -215,6 +219,8 @@ def local_layout(flat: FlatFunction) -> tuple[dict[str, int], int]:
             used = _align(used, max(v.align, 1))
             offsets[v.name] = used
             used += v.size
+    if used > MAX_LOCAL_BYTES:
+        raise LaunchError(f"{used} bytes of local memory in a thread", hint=f"{MAX_LOCAL_BYTES} at most")
     return offsets, used
 
 

@@ -18,8 +18,8 @@ from ptx_engine.machine.operand_names import renamed
 from ptx_engine.syntax import flatten
 from ptx_engine.syntax.ast import FlatFunction, Function, Instruction, Mem, Module, Name, Operand, Param, Reg, Variable
 
-#: instructions of an entry after inlining
-MAX_INSTRUCTIONS = 1 << 20
+#: instructions and labels of a function after inlining; a chain of functions that call the next one twice doubles at each
+MAX_SIZE = 1 << 17
 _STATIC = ("shared", "global", "const")
 
 
@@ -91,6 +91,10 @@ class _Inliner:
             name = self._target(site)
             self.count += 1
             if self._has_body(name):
+                if build.size() + _size(self.expanded[name]) > MAX_SIZE:
+                    raise UnsupportedError(
+                        f"more than {MAX_SIZE} instructions and labels after inlining", feature="code size", span=instruction.span
+                    )
                 _Splice(build, site, self.expanded[name], f"#{self.count}").run()
             else:
                 declared = self.functions.get(name)
@@ -98,10 +102,6 @@ class _Inliner:
                 self.assumptions.update(dict.fromkeys(replaced.assumptions))
                 build.registers.update(replaced.registers)
                 build.instructions.extend(replaced.instructions)
-            if len(build.instructions) > MAX_INSTRUCTIONS:
-                raise UnsupportedError(
-                    f"more than {MAX_INSTRUCTIONS} instructions after inlining", feature="code size", span=instruction.span
-                )
         return build.finish()
 
 
@@ -116,6 +116,9 @@ class _Build:
         self.registers = dict(flat.registers)
         self.variables = {v.name: v for v in flat.variables}
         self.branch_targets = dict(flat.branch_targets)
+
+    def size(self) -> int:
+        return len(self.instructions) + len(self.labels)
 
     def finish(self) -> FlatFunction:
         places = [*self.places, len(self.instructions)]
@@ -225,6 +228,11 @@ class _Splice:
             return replace(instruction, opcode="bra", modifiers=(), operands=(Name(self.after),), predicate=predicate)
         operands = tuple(renamed(o, lambda r: r + self.suffix, lambda s: self.symbols.get(s, s)) for o in instruction.operands)
         return replace(instruction, operands=operands, predicate=predicate)
+
+
+def _size(flat: FlatFunction) -> int:
+    """What inlining a function adds: an empty one adds labels all the same."""
+    return len(flat.instructions) + len(flat.labels) + 1
 
 
 def _formals(function: Function) -> set[str]:

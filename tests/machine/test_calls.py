@@ -115,6 +115,15 @@ def test_recursion_and_indirect_calls_are_refused() -> None:
         run(program(TWICE, call("twice", ["%r0", "%r0"])), [out(1)], block=1)
 
 
+@pytest.mark.parametrize("leaf", ["", "mov.u32 %r1, %tid.x;"])
+@pytest.mark.timeout(30)
+def test_calls_that_double_are_refused_before_they_are_built(leaf: str) -> None:
+    functions = f".func f30()\n{{\n.reg .b32 %r<3>; {leaf} ret;\n}}\n"
+    functions += "".join(f".func f{i}()\n{{\ncall f{i + 1}; call f{i + 1}; ret;\n}}\n" for i in range(29, -1, -1))
+    with pytest.raises(UnsupportedError, match="after inlining"):
+        run(program(functions, "call f0; mov.b32 %r1, 0;"), [out(1)], block=1)
+
+
 EXTERN = ".extern .func (.param .b32 r0) my_expf(.param .b32 p0);\n"
 
 

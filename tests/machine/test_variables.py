@@ -7,7 +7,7 @@ import pytest
 from machine_kernels import OWN, column, ints, kinds, module, out, run
 
 from ptx_engine import emulate
-from ptx_engine.errors import UnsupportedError
+from ptx_engine.errors import LaunchError, UnsupportedError
 from ptx_engine.launch import Role, TensorArg
 from ptx_engine.terms import Op
 
@@ -101,6 +101,12 @@ def test_local_arrays_belong_to_their_thread() -> None:
     run_, _ = run(module(body.replace("[%d4+8]", "[%d4+32]") + STORE), [out(8)], block=8)
     assert kinds(run_) == ["out of bounds"]
     assert "0 bytes past the end of __local_depot0" in run_.findings[0].message
+
+
+def test_local_memory_that_no_gpu_has_is_refused() -> None:
+    text = module(".local .align 4 .b8 big[99999999999]; st.local.u32 [big], 1;\n")
+    with pytest.raises(LaunchError, match="local memory in a thread"):
+        emulate(text, None, 1, 1, [np.zeros(4, np.uint32)])
 
 
 def test_an_input_of_the_same_name_is_another_thing() -> None:
