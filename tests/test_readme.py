@@ -102,6 +102,12 @@ def test_python_blocks_are_python() -> None:
         ast.parse(block)
 
 
+def test_the_decider_answers_as_promised(capsys: pytest.CaptureFixture[str]) -> None:
+    (block,) = [block for block in blocks("python") if "import decide" in block]
+    exec(compile(block, "README.md", "exec"), {})  # our own text
+    assert f"Status.{capsys.readouterr().out.strip().rpartition('.')[2]}" == block.rpartition("# ")[2].strip() == "Status.PROVED"
+
+
 def test_tables_are_the_program_s() -> None:
     named = set(re.findall(r"^\| `(VOLTA_\w+)`", README, re.MULTILINE))
     assert named == {variable.name for variable in VARIABLES}

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from ptx_engine.machine.executor import Machine
     from ptx_engine.machine.program import Program
 
-#: groups that run one after another at most; larger launches keep to the assumption in the ledger
+#: groups that run one after another at most; what larger launches do is unknown
 MOST = 512
 #: of warps, as long as there are so few
 MOST_WARPS = 128
@@ -85,14 +85,11 @@ def with_early_looks(machine: Machine, done: Execution, numbers: np.ndarray, sec
     warps = len(numbers) * -(-launch.threads // WARP)
     unit = WARP if warps <= MOST_WARPS else 0
     wrong = any(f.severity is Severity.ERROR for f in done.findings)
-    if (
-        wrong
-        or not waits
-        or not isinstance(machine.order, OrderChecker)
-        or not machine.order.assumptions
-        or (len(numbers) if unit == 0 else warps) > MOST
-    ):
+    if wrong or not waits or not isinstance(machine.order, OrderChecker) or not machine.order.assumptions:
         return done
+    groups = len(numbers) if unit == 0 else warps
+    if groups > MOST:
+        return _untried(done, f"{groups} groups of threads, at most {MOST}")
     for down in (False, True):
         left = seconds - (time.perf_counter() - start)
         other = again(left, lambda down=down: OneByOne(unit, down=down))  # type: ignore[misc]
@@ -100,8 +97,8 @@ def with_early_looks(machine: Machine, done: Execution, numbers: np.ndarray, sec
         other.failed_look = other.order.look_failed
         try:
             run = other.run_numbers(numbers)
-        except PtxError:
-            return done  # not all CTAs run together: somebody waits for one that has not come yet
+        except PtxError as error:  # no time is left, or somebody waits for a CTA that does not run together with it
+            return _untried(done, error.message)
         done = replace(done, findings=[*done.findings, *_new(done.findings, run.findings)])
         early = sorted(waits & other.order.looks.early)
         if early:
@@ -110,6 +107,12 @@ def with_early_looks(machine: Machine, done: Execution, numbers: np.ndarray, sec
             break
     spent = {"execute": done.seconds["execute"] + time.perf_counter() - start}
     return replace(done, seconds={**done.seconds, **spent})
+
+
+def _untried(done: Execution, reason: str) -> Execution:
+    """The execution, of which it is not known what loops that wait see in other schedules."""
+    said = f"loops that wait for memory were not tried in other schedules: {reason}"
+    return replace(done, schedule_dependent=[*done.schedule_dependent, said])
 
 
 def _new(known: list[Finding], found: list[Finding]) -> list[Finding]:

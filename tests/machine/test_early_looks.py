@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 from machine_kernels import column, ints, kinds, module, out, run
 
+from ptx_engine.errors import BudgetError
 from ptx_engine.launch import Role
-from ptx_engine.machine import Execution
+from ptx_engine.machine import Execution, early_looks
 
 HEAD = (
     "ld.param.u64 %d1, [data]; ld.param.u64 %d2, [count]; ld.param.u64 %d3, [out]; mov.u32 %r0, %tid.x; mov.u32 %r1, %ctaid.x;\n"
@@ -38,6 +39,23 @@ def test_a_count_that_is_complete(cta: int) -> None:
 def test_one_of_two_is_no_order_with_the_other(cta: int) -> None:
     execution, _ = ran(consumer(cta, 1, tuple({0, 1, 2} - {cta})), 3)
     assert "data race" in kinds(execution)
+
+
+def test_a_launch_too_large_to_be_tried_again_is_not_settled(monkeypatch: pytest.MonkeyPatch) -> None:
+    body = consumer(0, 2, (1, 2))
+    monkeypatch.setattr(early_looks, "MOST", 3)
+    assert ran(body, 3)[0].schedule_dependent == []
+    monkeypatch.setattr(early_looks, "MOST", 2)
+    (reason,) = ran(body, 3)[0].schedule_dependent
+    assert "not tried in other schedules: 3 groups of threads, at most 2" in reason
+
+
+def test_no_time_for_other_schedules_is_not_settled(monkeypatch: pytest.MonkeyPatch) -> None:
+    def spent(*_: object) -> None:
+        raise BudgetError("execution took more than 0 s")
+
+    monkeypatch.setattr(early_looks.OneByOne, "take", spent)
+    assert "execution took more than 0 s" in ran(consumer(0, 2, (1, 2)), 3)[0].schedule_dependent[0]
 
 
 def test_two_of_three_may_be_any_two() -> None:
