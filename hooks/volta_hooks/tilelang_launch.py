@@ -99,7 +99,7 @@ def make_launch(func: tirx.PrimFunc, call: KernelCall, source: str, values: Mapp
 
 
 def _arguments(func: tirx.PrimFunc, call: KernelCall, source: str, values: Mapping[str, Any]) -> Sequence[Arg]:
-    read, written = reads_and_writes(load_program(source))
+    read, written = reads_and_writes(load_program(source))  # (nothing is written: by a statement that has no tile semantics)
     buffers = {str(func.buffer_map[p].name): func.buffer_map[p] for p in func.params if p in func.buffer_map}
     scalars = {str(p.name): p for p in func.params if p not in func.buffer_map}
     args: list[Arg] = []
@@ -108,7 +108,7 @@ def _arguments(func: tirx.PrimFunc, call: KernelCall, source: str, values: Mappi
             buffer = buffers[name]
             shape = tuple(size_of(e, values) for e in buffer.shape)
             strides = tuple(size_of(e, values) for e in buffer.strides) or None
-            role = Role.IN if name not in written else Role.INOUT if name in read else Role.OUT
+            role = Role.IN if written and name not in written else Role.INOUT if name in read or not written else Role.OUT
             args.append(TensorArg(name, element(str(buffer.dtype)).launch, shape, role, strides))
         elif name in scalars:
             dtype = element(str(scalars[name].dtype)).launch

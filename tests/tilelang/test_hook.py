@@ -162,6 +162,20 @@ def test_what_has_no_tile_semantics_is_unsupported_with_its_line(session, capsys
     assert "test_hook.py" in capsys.readouterr().err
 
 
+def test_what_an_unknown_statement_writes_is_no_fault(session) -> None:
+    """A loop over threads is not looked into: that the kernel writes A says nothing against it."""
+
+    @T.prim_func
+    def bound(A: T.Tensor((32,), "float32")):
+        with T.Kernel(1, threads=32):
+            for i in T.thread_binding(32, thread="threadIdx.x"):
+                A[i] = 1.0
+
+    tilelang.compile(bound)
+    report = session.reports[-1]
+    assert report.status is Status.UNSUPPORTED and not report.findings
+
+
 def test_arguments_of_the_wrong_shape_are_refused(session) -> None:
     kernel = tilelang.compile(small("shaped"))
     with pytest.raises(ValueError, match="compiled for 64"):
