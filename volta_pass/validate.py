@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ptx_engine.errors import BudgetError, InternalError, LaunchError, NotSeparableError, NotStructuredError, PtxError, UnsupportedError
+from ptx_engine.errors import BudgetError, InternalError, LaunchError, NotStructuredError, PtxError, UnsupportedError
 from ptx_engine.findings import Finding
 from ptx_engine.launch import Footprint, Launch, TensorArg
 from ptx_engine.terms.storage import Ledger
@@ -26,6 +26,7 @@ from volta_pass.kernel_report import OWN_SOURCE, REFERENCE, Comparison, KernelRe
 from volta_pass.open_choices import fitting_text, in_some_order, where_defined
 from volta_pass.schedules import for_all_schedules
 from volta_pass.source_uses import parameter_uses
+from volta_pass.split_runs import parts_first
 from volta_pass.stages import Evaluated, KnownReferences, Stages, restrict
 from volta_pass.ttir_uses import ParameterUse
 
@@ -52,16 +53,8 @@ def validate(job: ValidationJob, known: KnownReferences | None = None) -> Kernel
     mask), the validation is repeated with the launch's contents. Where all CTAs cost more than a share of the budget,
     it is repeated on a sample. The report says so in either case.
     """
-    if job.options.workers > 1:
-        try:
-            report, split = _validated(job, known)
-        except NotSeparableError:
-            split = True
-        else:
-            if not split or report.status is Status.PROVED:
-                return report
-        job = replace(job, options=replace(job.options, workers=1))  # where every term knows its place
-    return _validated(job, known)[0]
+    options = job.options
+    return parts_first(lambda workers: _validated(replace(job, options=replace(options, workers=workers)), known), options.workers)
 
 
 def _validated(job: ValidationJob, known: KnownReferences | None) -> tuple[KernelReport, bool]:

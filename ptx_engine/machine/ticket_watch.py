@@ -15,7 +15,7 @@ from ptx_engine.isa.decode import TYPE_BITS, Step
 from ptx_engine.isa.group import Group
 from ptx_engine.isa.registry import find
 from ptx_engine.isa.values import Sym, Value
-from ptx_engine.machine.influence import STRONG
+from ptx_engine.machine.influence import is_strong, is_strong_store
 from ptx_engine.machine.recording import RecordingDecode
 from ptx_engine.machine.ticket_flow import Flow
 
@@ -58,7 +58,7 @@ class TicketWatch:
         #: whether an operand was no number
         self.blurred = False
         instructions = machine.program.flat.instructions
-        self._touching = [pc for pc, i in enumerate(instructions) if pc != atomic and _is_strong_access(i.opcode, i.modifiers)]
+        self._touching = [pc for pc, i in enumerate(instructions) if pc != atomic and (is_strong(i) or is_strong_store(i))]
         self._watch(atomic)
         for pc in {*flow.compares, *flow.stores, *flow.loads, *self._touching}:
             self._watch(pc)
@@ -169,8 +169,3 @@ class TicketWatch:
                 if any(last[a] != cta or times[cta] > time for a in near):
                     return False
         return True
-
-
-def _is_strong_access(opcode: str, modifiers: tuple[str, ...]) -> bool:
-    strong = not (STRONG | {"release"}).isdisjoint(modifiers[:1])
-    return opcode in ("atom", "red") or (opcode in ("ld", "st") and strong)

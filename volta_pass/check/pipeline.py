@@ -10,7 +10,7 @@ import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ptx_engine.errors import BudgetError, NotSeparableError, NotStructuredError, PtxError, UnsupportedError
+from ptx_engine.errors import BudgetError, NotStructuredError, PtxError, UnsupportedError
 from ptx_engine.findings import Finding
 from ptx_engine.launch import BoundLaunch, TensorArg
 from ptx_engine.terms.arena import Arena
@@ -26,6 +26,7 @@ from volta_pass.kernel_report import OWN_SOURCE, REFERENCE, Blame, Comparison, K
 from volta_pass.references.library import using
 from volta_pass.schedules import dependence_reason, for_all_schedules
 from volta_pass.spec import SideKind, Spec, read_spec
+from volta_pass.split_runs import parts_first
 
 
 def check_file(path: "str | Path", options: CheckOptions | None = None) -> KernelReport:
@@ -36,19 +37,10 @@ def check_file(path: "str | Path", options: CheckOptions | None = None) -> Kerne
 def check_spec(spec: Spec, options: CheckOptions | None = None) -> KernelReport:
     """The report on a spec. Raises SpecError, ParseError, LaunchError (bad input).
 
-    With more than one worker, CTA batches run in several processes where that proves; anything else is found again in this one, where
-    every term knows its place.
+    With more than one worker, CTA batches run in several processes where that proves.
     """
-    options = options or CheckOptions()
-    if options.workers > 1:
-        try:
-            report, split = _checked(spec, options)
-        except NotSeparableError:
-            split = True
-        else:
-            if not split or report.status is Status.PROVED:
-                return report
-    return _checked(spec, replace(options, workers=1))[0]
+    chosen = options or CheckOptions()
+    return parts_first(lambda workers: _checked(spec, replace(chosen, workers=workers)), chosen.workers)
 
 
 def _checked(spec: Spec, options: CheckOptions) -> tuple[KernelReport, bool]:
