@@ -24,6 +24,11 @@ ID_SLOTS: dict[Op, tuple[bool, bool, bool]] = {
     op: tuple(slot < row.arity and "abc"[slot] not in row.plain for slot in range(3))  # type: ignore[misc]
     for op, row in TABLE.items()
 }
+#: operator -> which of a, b, c it has, ids or plain ints
+USED_SLOTS: dict[Op, tuple[bool, bool, bool]] = {
+    op: tuple(slot < row.arity or "abc"[slot] in row.plain for slot in range(3))  # type: ignore[misc]
+    for op, row in TABLE.items()
+}
 RECORDS = frozenset(op for op, row in TABLE.items() if row.record)
 
 

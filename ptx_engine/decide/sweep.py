@@ -11,7 +11,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from ptx_engine.decide.steps import ALL_PARTS, ID_SLOTS, LEVELS, RAISING, RECORDS, Mode, Step
+from ptx_engine.decide.steps import ALL_PARTS, ID_SLOTS, LEVELS, RAISING, RECORDS, USED_SLOTS, Mode, Step
 from ptx_engine.decide.tiles import joined
 from ptx_engine.terms.arena import CONST_CAP, Arena, DotRecord
 from ptx_engine.terms.ops import TABLE, Op
@@ -29,6 +29,32 @@ def raised(need: np.ndarray) -> np.ndarray:
     """The mask for the argument of an exponential; at the top level the argument is hashed at its own level."""
     top = 1 << (LEVELS - 1)
     return ((need << 1) & ALL_PARTS) | (need & top)
+
+
+def mark(table: np.ndarray, need: np.ndarray, operands: np.ndarray) -> None:
+    """Mark operands (ids of any shape, one row for each of ``need``) as needed in a table of masks by id."""
+    low, high = int(need.min()), int(need.max())
+    if low == high:
+        known = table.take(operands)
+        if not (known & np.uint8(low) == low).all():
+            table[operands] = known | np.uint8(low)
+        return
+    for level in range(LEVELS):
+        chosen = operands[(need >> level & 1) != 0]
+        table[chosen] |= np.uint8(1 << level)
+
+
+def accumulated(arena: Arena, record: DotRecord) -> int | None:
+    """The number of the record whose nodes are exactly the accumulators of another, in order."""
+    op, a, _, _ = arena.columns()
+    first = int(record.acc.flat[0]) if record.acc.size else 0
+    if first < CONST_CAP or op[first] != Op.DOT:
+        return None
+    number = int(a[first])
+    inner = arena.dots[number]
+    if inner.first != first or inner.acc.shape != record.acc.shape:
+        return None
+    return number if np.array_equal(record.acc.ravel(), np.arange(first, first + inner.acc.size)) else None
 
 
 class Sweep:
@@ -142,14 +168,8 @@ class Sweep:
 
     def _pass_need(self, step: Step) -> None:
         need = raised(step.need) if step.op in RAISING else step.need
-        low, high = int(need.min()), int(need.max())
         for operands in step.operand_ids():
-            if low == high:
-                self.need[operands] |= np.uint8(low)
-                continue
-            for level in range(LEVELS):
-                chosen = operands[(need >> level & 1) != 0]
-                self.need[chosen] |= np.uint8(1 << level)
+            mark(self.need, need, operands)
 
     # --- nodes to steps -------------------------------------------------------------------------
 
@@ -174,9 +194,7 @@ class Sweep:
         return steps
 
     def _plain_step(self, op: Op, ids: np.ndarray) -> Step:
-        row = TABLE[op]
-        used = [slot < row.arity or "abc"[slot] in row.plain for slot in range(3)]
-        columns = [column[ids] if keep else None for column, keep in zip((self.a, self.b, self.c), used)]
+        columns = [column[ids] if keep else None for column, keep in zip((self.a, self.b, self.c), USED_SLOTS[op])]
         return Step(op, ids, self.need[ids], *columns)
 
     def _record_steps(self, op: Op, ids: np.ndarray) -> list[Step]:
@@ -221,17 +239,13 @@ class Sweep:
         return {"c": record.acc, "rows": np.concatenate(rows[::-1], axis=2), "cols": np.concatenate(cols[::-1], axis=2)}
 
     def _feeding(self, record: DotRecord) -> DotRecord | None:
-        """The record whose nodes are exactly the accumulators of this one, in order, and used nowhere else."""
-        first = int(record.acc.flat[0]) if record.acc.size else 0
-        if first < CONST_CAP or self.op[first] != Op.DOT:
+        """The record that this one accumulates on, if it is used nowhere else."""
+        number = accumulated(self.arena, record)
+        if number is None:
             return None
-        inner = self.arena.dots[int(self.a[first])]
-        if inner.first != first or inner.acc.shape != record.acc.shape:
-            return None
-        span = slice(first, first + inner.acc.size)
-        if not (self.uses[span] == 1).all() or self.need[span].any():
-            return None
-        return inner if np.array_equal(record.acc.ravel(), np.arange(span.start, span.stop)) else None
+        inner = self.arena.dots[number]
+        span = slice(inner.first, inner.first + inner.acc.size)
+        return inner if (self.uses[span] == 1).all() and not self.need[span].any() else None
 
     def _live_nodes(self, op: Op, number: int, ids: np.ndarray) -> Step:
         """The given nodes of a record, each as its own product."""

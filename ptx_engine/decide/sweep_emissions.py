@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ptx_engine.decide.steps import ALL_PARTS, ID_SLOTS, LEVELS, RAISING, RECORDS, Step
-from ptx_engine.decide.sweep import merged, raised, tiled
-from ptx_engine.terms.arena import CONST_CAP, Arena, DotRecord
-from ptx_engine.terms.ops import TABLE, Op
+from ptx_engine.decide.steps import ALL_PARTS, ID_SLOTS, RAISING, RECORDS, USED_SLOTS, Step
+from ptx_engine.decide.sweep import accumulated, mark, merged, raised, tiled
+from ptx_engine.terms.arena import Arena, DotRecord
+from ptx_engine.terms.ops import Op
 
 #: nodes for each emission from which on this walk is the faster one
 DENSE = 256
@@ -93,13 +93,11 @@ class EmissionSweep:
         ids = np.arange(start, stop, dtype=np.int32)[chosen]
         if not len(ids):
             return
-        row = TABLE[op]
-        used = [slot < row.arity or "abc"[slot] in row.plain for slot in range(3)]
-        columns = [column[start:stop][chosen] if keep else None for column, keep in zip((self.a, self.b, self.c), used)]
+        columns = [column[start:stop][chosen] if keep else None for column, keep in zip((self.a, self.b, self.c), USED_SLOTS[op])]
         step = Step(op, ids, need[chosen].copy(), *columns)
         wanted = raised(step.need) if op in RAISING else step.need
         for operands in step.operand_ids():
-            self._pass(wanted, operands)
+            mark(self.need, wanted, operands)
         self._found.append([step])
 
     def _reductions(self, op: Op, first: int, last: int) -> None:
@@ -109,7 +107,7 @@ class EmissionSweep:
             ids = np.arange(nary.first, nary.first + len(nary.operands), dtype=np.int32)
             need = self.need[ids]
             if need.any():
-                self._pass(need, nary.operands)
+                mark(self.need, need, nary.operands)
                 steps.append(Step(op, ids, need, operands=nary.operands))
         if steps:
             self._found.append(steps)
@@ -141,9 +139,9 @@ class EmissionSweep:
     def _take(self, product: _Product, record: DotRecord) -> None:
         product.rows.append(record.rows)
         product.cols.append(record.cols)
-        self._pass(product.need, record.rows)
-        self._pass(product.need, record.cols)
-        inner = self._feeding(record)
+        mark(self.need, product.need, record.rows)
+        mark(self.need, product.need, record.cols)
+        inner = accumulated(self.arena, record)
         if inner is None or inner in self._waiting:
             self._end(product, record.acc)
         else:
@@ -151,27 +149,4 @@ class EmissionSweep:
 
     def _end(self, product: _Product, acc: np.ndarray) -> None:
         product.acc = acc
-        self._pass(product.need, acc)
-
-    def _feeding(self, record: DotRecord) -> int | None:
-        """The record whose nodes are exactly the accumulators of this one, in order."""
-        start = int(record.acc.flat[0]) if record.acc.size else 0
-        if start < CONST_CAP or self.op[start] != Op.DOT:
-            return None
-        number = int(self.a[start])
-        inner = self.arena.dots[number]
-        if inner.first != start or inner.acc.shape != record.acc.shape:
-            return None
-        return number if np.array_equal(record.acc.ravel(), np.arange(start, start + inner.acc.size)) else None
-
-    def _pass(self, need: np.ndarray, operands: np.ndarray) -> None:
-        """Mark operands (one row for each of ``need``) as needed."""
-        low, high = int(need.min()), int(need.max())
-        if low == high:
-            known = self.need.take(operands)
-            if not (known & np.uint8(low) == low).all():
-                self.need[operands] = known | np.uint8(low)
-            return
-        for level in range(LEVELS):
-            chosen = operands[(need >> level & 1) != 0]
-            self.need[chosen] |= np.uint8(1 << level)
+        mark(self.need, product.need, acc)
