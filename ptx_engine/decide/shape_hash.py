@@ -84,7 +84,7 @@ class ShapeHash:
 
     def _spans(self) -> Iterator[tuple[int, int, bool]]:
         """The emissions, in order; many single ones in a row (what one thread emits) as one span."""
-        bounds = np.array([*self.arena.emissions, len(self.op)], np.int64)
+        bounds = np.append(np.array(self.arena.emissions, np.int64), len(self.op))
         lone = (np.diff(bounds) == 1) & BATCHED[self.op[bounds[:-1]]]
         edges = np.flatnonzero(np.diff(lone, prepend=False, append=False)).reshape(-1, 2)
         done = 0

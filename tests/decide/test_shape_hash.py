@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 from ptx_engine.decide import lone_chains, shape_hash
 from ptx_engine.decide.shape_hash import ShapeHash
 from ptx_engine.terms import Arena, Op
+from ptx_engine.terms.arena import CONST_CAP
 
 PLACE = st.integers(0, 40)
 STEPS = st.lists(
@@ -48,3 +50,26 @@ def test_another_order_of_a_sum_is_alike_and_another_sum_is_not() -> None:
     chains = [[(Op.FMA, 5, 4, 0)] * 9 + [(Op.ADD, i, 1, 0)] for i in (0, 0, 1)]
     first, second, third = (ShapeHash(arena_of(chain)).values[-1] for chain in chains)
     assert first == second != third
+
+
+def batches_of(arena: Arena) -> int:
+    """How many batches the single emissions of an arena make."""
+    op, a, b, c = (column[CONST_CAP:] for column in arena.columns())
+    found = lone_chains.batches(op, (a, b, c), np.where(op == Op.FMA, c, a), CONST_CAP)
+    assert found is not None
+    assert sorted(np.concatenate([chosen for chosen, _ in found]).tolist()) == list(range(len(op)))
+    return len(found)
+
+
+def test_sums_that_one_loop_keeps_are_one_batch_and_rescaled_ones_are_not() -> None:
+    plain, rescaled = Arena(), Arena()
+    for arena, factor in ((plain, False), (rescaled, True)):
+        x = arena.add_input("x", 64, "f32")
+        sums = [-1 - x.base - i for i in range(8)]
+        for k in range(8, 64):
+            value = arena.emit_scalar(Op.EXP2, -1 - x.base - k, 0, 0)
+            for i, total in enumerate(sums):
+                kept = arena.emit_scalar(Op.MUL, total, value, 0) if factor else total
+                sums[i] = arena.emit_scalar(Op.FMA, value, -1 - x.base - i, kept)
+    assert batches_of(plain) == 2  # exponentials, then all sums
+    assert batches_of(rescaled) > 56
