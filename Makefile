@@ -1,7 +1,7 @@
 # Every target uses the Python of the environment it is run in: make check PYTHON=.venv/bin/python
 PYTHON ?= python3
 
-.PHONY: check lint types test nightly tilelang browser compat upgrades upgrades-tilelang schema instructions modules
+.PHONY: check lint types test nightly tilelang browser compat compat-tests compat-triton compat-tilelang schema instructions modules
 
 check: lint types test
 
@@ -29,43 +29,26 @@ tilelang:
 	command -v nvcc >/dev/null || build/tilelang/bin/pip install -q nvidia-cuda-nvcc
 	build/tilelang/bin/python -m pytest -n 2 tests/tilelang
 
-# the oldest and the middle Triton that the hook supports, each in a fresh environment
+# older compilers, each in a fresh environment: the hook's tests under the older Tritons; launches recorded under each
+# version, compiled and compared under every newer one (a table at the end). TileLang needs nvcc, as in `make tilelang`.
+# In pieces: make compat-triton VERSIONS="3.8.0 3.9.0"
 COMPAT_TRITON ?= 3.7.1 3.8.0
+VERSIONS ?=
 
-compat:
+compat: compat-tests compat-triton compat-tilelang
+
+compat-tests:
 	for version in $(COMPAT_TRITON); do \
 	    rm -rf build/compat-$$version && $(PYTHON) -m venv build/compat-$$version && \
 	    build/compat-$$version/bin/pip install -q '.[triton,dev]' triton==$$version && \
 	    build/compat-$$version/bin/python -m pytest -n 2 tests/hooks tests/references || exit 1; \
 	done
 
-# every version records the demo's kernels, and every other one compiles and compares them
-UPGRADES ?= 3.7.1 3.8.0 3.9.0
-UPGRADES_TILELANG ?= 0.1.14 0.1.15
-RECORDED_TILELANG ?= "matmul 32x32x32 s2" elementwise softmax
+compat-triton:
+	$(PYTHON) tests/baseline/version_matrix.py triton $(or $(VERSIONS),3.7.1 3.8.0 3.9.0)
 
-upgrades:
-	for version in $(UPGRADES); do \
-	    rm -rf build/upgrade-$$version build/recorded-$$version && $(PYTHON) -m venv build/upgrade-$$version && \
-	    build/upgrade-$$version/bin/pip install -q '.[triton]' triton==$$version && \
-	    build/upgrade-$$version/bin/volta-pass baseline record build/recorded-$$version --target cuda:80 -- python configs/demo/autotuned.py || exit 1; \
-	done; \
-	for old in $(UPGRADES); do for new in $(UPGRADES); do \
-	    if [ $$old != $$new ]; then build/upgrade-$$new/bin/volta-pass baseline check build/recorded-$$old || exit 1; fi; \
-	done; done
-
-# the same for TileLang; needs nvcc, as `make tilelang` does
-upgrades-tilelang:
-	for version in $(UPGRADES_TILELANG); do \
-	    rm -rf build/upgrade-tl-$$version build/recorded-tl-$$version && $(PYTHON) -m venv build/upgrade-tl-$$version && \
-	    build/upgrade-tl-$$version/bin/pip install -q torch==2.13.0 tilelang==$$version . && \
-	    (command -v nvcc >/dev/null || build/upgrade-tl-$$version/bin/pip install -q nvidia-cuda-nvcc) && \
-	    build/upgrade-tl-$$version/bin/volta-pass baseline record build/recorded-tl-$$version --target cuda:80 -- \
-	        python configs/suite/tilelang/suite.py $(RECORDED_TILELANG) || exit 1; \
-	done; \
-	for old in $(UPGRADES_TILELANG); do for new in $(UPGRADES_TILELANG); do \
-	    if [ $$old != $$new ]; then build/upgrade-tl-$$new/bin/volta-pass baseline check build/recorded-tl-$$old || exit 1; fi; \
-	done; done
+compat-tilelang:
+	$(PYTHON) tests/baseline/version_matrix.py tilelang $(or $(VERSIONS),0.1.14 0.1.15)
 
 schema:
 	$(PYTHON) -m volta_pass.spec.schema > configs/launch_spec.schema.json

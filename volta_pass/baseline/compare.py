@@ -13,7 +13,7 @@ from ptx_engine.verdict import Status
 from volta_pass.baseline.cost import Cost, cost_of
 from volta_pass.baseline.recording import Record
 from volta_pass.job import Options, PtxReference, ValidationJob, launch_to_json
-from volta_pass.kernel_report import OWN_SOURCE, REFERENCE, KernelReport
+from volta_pass.kernel_report import OWN_SOURCE, REFERENCE, KernelReport, finding_to_json
 from volta_pass.stages import KnownReferences
 from volta_pass.validate import validate
 
@@ -78,6 +78,8 @@ def compare(old: Record, new: Record, options: Options, known: KnownReferences |
     """The new PTX against its own source and, over the same inputs, against the old PTX (``known``: evaluated before)."""
     if normalised(old.ptx) == normalised(new.ptx) and launch_to_json(old.launch) == launch_to_json(new.launch):
         return Outcome(old, new, Change.SAME_TEXT, reason=f"its verdict then was {old.report.get('verdict', 'none')}")
+    if old.arguments() != new.arguments():
+        return Outcome(old, new, Change.UNKNOWN, "it was recorded for other arguments")
     reference = PtxReference(old.ptx, old.entry, old.launch, f"the PTX of {old.compiler}")
     job = ValidationJob(
         new.kernel, new.ptx, new.launch, new.entry, new.configuration, new.target, new.source, reference, toolchain=new.toolchain,
@@ -97,19 +99,30 @@ def _cost(record: Record, report: Mapping[str, Any]) -> Cost:
 def _judge(outcome: Outcome, report: KernelReport) -> None:
     """Set the change, its reason and whom to blame."""
     found = {comparison.against: comparison.status for comparison in report.comparisons}
-    raced = {f["kind"] for f in outcome.record.report.get("findings", []) if f.get("severity") == "error"}
-    fresh = sorted({finding.kind for finding in report.error_findings} - raced)
+    raced = {_place(f) for f in outcome.record.report.get("findings", []) if f.get("severity") == "error"}
+    races = {_place(finding_to_json(finding)) for finding in report.error_findings}
+    fresh = sorted(races - raced)
     if Status.REFUTED in found.values():
         outcome.change = Change.REFUTED
         outcome.blame = _blame(outcome, found)
     elif fresh:
-        outcome.change, outcome.reason = Change.NEW_RACES, "new: " + ", ".join(fresh)
+        outcome.change, outcome.reason = Change.NEW_RACES, "new: " + ", ".join(map(_said, fresh))
     elif found.get(REFERENCE) is Status.PROVED:
-        outcome.change, outcome.reason = Change.PROVED, ""
+        outcome.change, outcome.reason = Change.PROVED, "as before: " + ", ".join(map(_said, sorted(races))) if races else ""
         if found.get(OWN_SOURCE, Status.PROVED) is not Status.PROVED:
             outcome.reason = f"equal to the old PTX; against its own source: {found[OWN_SOURCE].value}"
     elif report.status is Status.UNSUPPORTED:
         outcome.change = Change.UNSUPPORTED
+
+
+def _place(finding: Mapping[str, Any]) -> tuple[str, str, str]:
+    """What a finding is, and in which memory: lines and addresses differ between compilers."""
+    return str(finding.get("kind", "")), str(finding.get("space", "")), str(finding.get("tensor", ""))
+
+
+def _said(place: tuple[str, str, str]) -> str:
+    kind, space, tensor = place
+    return f"{kind} of {tensor}" if tensor else f"{kind} in {space} memory" if space else kind
 
 
 def _blame(outcome: Outcome, found: Mapping[str, Status]) -> str:
@@ -118,7 +131,7 @@ def _blame(outcome: Outcome, found: Mapping[str, Status]) -> str:
     old, new = outcome.record.compiler, outcome.newer.compiler
     if found.get(OWN_SOURCE) is Status.REFUTED:
         return f"{new}: its PTX differs from its own source"
-    then = {row["against"]: row["verdict"] for row in outcome.record.report.get("comparisons", [])}
+    then = {row.get("against"): row.get("verdict") for row in outcome.record.report.get("comparisons", [])}
     if found.get(OWN_SOURCE) is not Status.PROVED:
         return f"{old} or {new}: the new PTX differs from the old one and was not proved equal to its own source"
     if then.get(OWN_SOURCE) == Status.PROVED.value:

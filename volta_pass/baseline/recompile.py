@@ -58,7 +58,7 @@ def _tilelang(record: Record, recipe: Mapping[str, Any]) -> Record:
         raise LaunchError(f"{record.kernel}: the recorded recipe is damaged: {type(error).__name__}: {error}") from None
     if isinstance(found, str):
         raise CompileFailedError(found)
-    return replace(found, ptx=_patched(found.ptx))
+    return found
 
 
 def _triton(record: Record, recipe: Mapping[str, Any], folder: Path) -> Record:
@@ -85,7 +85,7 @@ def _triton(record: Record, recipe: Mapping[str, Any], folder: Path) -> Record:
         said = str(error).partition("Repro command:")[0].strip()
         raise CompileFailedError(f"{type(error).__name__}: {said}") from error
     launch = _launch(record.launch, compiled.metadata)
-    ptx, ttir = _patched(str(compiled.asm["ptx"])), str(compiled.asm["ttir"])
+    ptx, ttir = str(compiled.asm["ptx"]), str(compiled.asm["ttir"])
     toolchain = {"Triton": triton.__version__}
     generic = _generic(ttir)
     return replace(
@@ -135,9 +135,10 @@ def _launch(launch: Launch, metadata: Any) -> Launch:
     return replace(launch, block=block, dynamic_shared_bytes=int(metadata.shared), args=(*kept, *scratch))
 
 
-def _patched(ptx: str) -> str:
+def seeded(record: Record) -> Record:
+    """The record with what the tests seed into it, if anything; as it is otherwise."""
     before, _, after = os.environ.get(_PATCH, "").partition("=>")
-    return ptx.replace(before, after, 1) if before else ptx
+    return replace(record, ptx=record.ptx.replace(before, after, 1)) if before else record
 
 
 def load_kernels(source: str, file: str, folder: Path) -> Any:

@@ -34,7 +34,7 @@ def recompile_tilelang(record: Record, recipe: Mapping[str, Any]) -> "Record | s
     with tempfile.TemporaryDirectory(prefix="volta-pass-") as folder:
         asked, made = Path(folder) / "request.json", Path(folder) / "recorded"
         asked.write_text(json.dumps(request), encoding="utf-8")
-        done = _run(asked, made, record.target)
+        done = _run(asked, made, record)
         said = "\n".join(done.stderr.strip().splitlines()[-_SHOWN:])
         if done.returncode == MISSING:
             raise UnsupportedError(said or "TileLang is not installed", feature="tilelang", hint="pip install 'volta-pass[tilelang]'")
@@ -47,11 +47,11 @@ def recompile_tilelang(record: Record, recipe: Mapping[str, Any]) -> "Record | s
     raise LaunchError(f"{record.kernel}: it was not compiled again", hint=said or "the recording may be damaged")
 
 
-def _run(asked: Path, made: Path, target: str) -> "subprocess.CompletedProcess[str]":
+def _run(asked: Path, made: Path, record: Record) -> "subprocess.CompletedProcess[str]":
     root = Path(__file__).parents[2]
     paths = [str(root), str(root / "hooks")] if (root / "hooks" / "volta_hooks").is_dir() else []
     environ = {
-        **os.environ, "VOLTA_BASELINE": str(made), "VOLTA_VALIDATE": "warn", "VOLTA_TARGET": target.replace("sm_", "cuda:"),
+        **os.environ, "VOLTA_BASELINE": str(made), "VOLTA_VALIDATE": "warn", "VOLTA_TARGET": record.target.replace("sm_", "cuda:"),
         "TILELANG_PRINT_ON_COMPILATION": "0", "VOLTA_REPORT": "",
         "PYTHONPATH": os.pathsep.join([*paths, *filter(None, [os.environ.get("PYTHONPATH", "")])]),
     }  # fmt: skip
@@ -60,4 +60,4 @@ def _run(asked: Path, made: Path, target: str) -> "subprocess.CompletedProcess[s
             [sys.executable, "-m", PROGRAM, str(asked)], env=environ, capture_output=True, text=True, timeout=_SECONDS, check=False
         )
     except subprocess.TimeoutExpired:
-        raise LaunchError(f"compiling took more than {_SECONDS} s") from None
+        raise UnsupportedError(f"{record.kernel}: TileLang took more than {_SECONDS} s to compile it again", feature="tilelang") from None

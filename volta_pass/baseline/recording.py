@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ptx_engine.errors import LaunchError
+from ptx_engine.errors import LaunchError, PtxError
 from ptx_engine.launch import Arg, Launch, NullArg, Role, ScalarArg, TensorArg
 from volta_pass.job import LANGUAGES, ValidationJob, launch_to_json
 from volta_pass.kernel_report import KernelReport
@@ -51,10 +51,16 @@ class Record:
     @property
     def identity(self) -> str:
         """What a launch is called in every compiler: kernel, configuration, target, grid and arguments."""
-        row = launch_to_json(self.launch)
-        args = [arg for arg in row["args"] if arg["name"] not in _SCRATCH]
         plain = {key: str(value) for key, value in self.configuration.items()}
-        return digest(self.kernel, canonical(plain), self.target, canonical([row["grid"], args]))
+        return digest(self.kernel, canonical(plain), self.target, canonical([list(self.launch.grid), self._own_arguments()]))
+
+    def _own_arguments(self) -> list[dict[str, Any]]:
+        return [arg for arg in launch_to_json(self.launch)["args"] if arg["name"] not in _SCRATCH]
+
+    def arguments(self) -> list[dict[str, Any]]:
+        """What the user gave, by name: two launches can be compared only where these are the same (a role is found out, not given)."""
+        rows = [{name: value for name, value in arg.items() if name != "role"} for arg in self._own_arguments()]
+        return sorted(rows, key=lambda row: str(row["name"]))
 
     @property
     def compiler(self) -> str:
@@ -64,6 +70,14 @@ class Record:
     def label(self) -> str:
         """Kernel and configuration on one line."""
         return " ".join([self.kernel, *(f"{key}={value}" for key, value in self.configuration.items())])
+
+
+def record_of(job: ValidationJob, recipe: Mapping[str, Any], report: KernelReport) -> Record:
+    """A validated job as a record."""
+    return Record(
+        job.kernel, job.configuration, job.target, job.ptx, job.entry, job.source, job.launch, recipe, report.to_json(),
+        job.toolchain, job.assumptions, library=job.library, language=job.language,
+    )  # fmt: skip
 
 
 #: arguments that compilers add
@@ -79,10 +93,7 @@ class Recording:
 
     def add(self, job: ValidationJob, recipe: Mapping[str, Any], report: KernelReport) -> str:
         """Write one launch; its identity. Raises OSError where the folder cannot be written."""
-        record = Record(
-            job.kernel, job.configuration, job.target, job.ptx, job.entry, job.source, job.launch, recipe, report.to_json(),
-            job.toolchain, job.assumptions, library=job.library, language=job.language,
-        )  # fmt: skip
+        record = record_of(job, recipe, report)
         self.write(record)
         return record.identity
 
@@ -114,8 +125,17 @@ class Recording:
             try:
                 _, sections = unpack(data or b"", item.name.rpartition("/")[2])
                 found.append(_record(sections))
-            except (CorruptEntryError, KeyError, TypeError, ValueError, LaunchError) as error:
-                self.damaged.append(f"{item.name}: {error}")
+            except (
+                CorruptEntryError,
+                PtxError,
+                LookupError,
+                TypeError,
+                ValueError,
+                AttributeError,
+                ArithmeticError,
+                RecursionError,
+            ) as error:
+                self.damaged.append(f"{item.name}: {error}")  # a right checksum says nothing of what stands in it
         if not found and not self.damaged:
             raise LaunchError(f"{self.folder} holds no recording", hint="volta-pass baseline record DIR -- python program.py makes one")
         return sorted(found, key=lambda record: (record.kernel, record.label(), record.identity))
@@ -137,10 +157,20 @@ def _record(sections: Mapping[str, bytes]) -> Record:
     source = sections[_SOURCE].decode() if _SOURCE in sections else None
     return Record(
         str(facts["kernel"]), dict(facts["configuration"]), str(facts["target"]), sections[_PTX].decode(), str(facts["entry"]), source,
-        launch_from_json(facts["launch"], arrays), recipe, dict(facts["report"]), dict(facts["toolchain"]), tuple(facts["assumptions"]),
+        launch_from_json(facts["launch"], arrays), recipe, _report(facts), dict(facts["toolchain"]), tuple(facts["assumptions"]),
         library=None if facts.get("library") is None else {str(k): str(v) for k, v in dict(facts["library"]).items()},
         language=_language(facts),
     )  # fmt: skip
+
+
+def _report(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """The report, if what a comparison reads of it has the form of one. Raises ValueError, TypeError."""
+    report = dict(facts["report"])
+    for name in ("findings", "comparisons"):
+        rows = report.get(name, [])
+        if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+            raise ValueError(f"its report's {name}")
+    return report
 
 
 def _language(facts: Mapping[str, Any]) -> str:

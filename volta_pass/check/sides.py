@@ -51,6 +51,12 @@ class ReadySide:
     names: frozenset[str] = frozenset()
     #: the tile program of a Triton candidate: its reference where the spec has none
     own_source: ReadySide | None = None
+    #: the TTIR that a tile program was compiled to, as Triton prints it
+    ttir: str = ""
+
+
+class CompilerRefusedError(SpecError):
+    """A spec is in order and its kernel is not: the compiler's own words."""
 
 
 def ready_side(side: SideSpec, spec: Spec, options: CheckOptions) -> ReadySide:

@@ -16,7 +16,7 @@ from ptx_engine.errors import UnsupportedError
 from ptx_engine.launch import Arg, BoundLaunch, Launch, NullArg, Role, ScalarArg, TensorArg
 from volta_pass.check.imports import import_object
 from volta_pass.check.options import CheckOptions
-from volta_pass.check.sides import ReadySide, SideRun, ready_ptx
+from volta_pass.check.sides import CompilerRefusedError, ReadySide, SideRun, ready_ptx
 from volta_pass.environment import ARCHS
 from volta_pass.spec import SideSpec, Spec, SpecError
 from volta_pass.spec.structure import suggestion
@@ -72,7 +72,8 @@ def compile_side(side: SideSpec, kernel: Any) -> Compiled:
     except Exception as error:  # the compiler's own errors have many classes
         said = str(error).partition("Repro command:")[0].strip()
         hint = "does the kernel compile with these constexprs, options and target on its own?"
-        raise _error(side, f"Triton could not compile {side.source}: {type(error).__name__}: {said}", hint) from error
+        message = f"[{side.side}] Triton could not compile {side.source}: {type(error).__name__}: {said}"
+        raise CompilerRefusedError(message, span=side.span, source_line=side.source_line, hint=hint) from error
     seconds = time.perf_counter() - start
     metadata = compiled.metadata
     launch = replace(
@@ -173,7 +174,7 @@ def _tile_program(side: SideSpec, compiled: Compiled, options: CheckOptions) -> 
         run.footprints = evaluate(program, bound, args=names, budget=Budget(options.budget_seconds), findings=run.findings, library=library)
         return run
 
-    return ReadySide(side, f"{compiled.name}'s TTIR", compiled.launch, run, {}, toolchain=compiled.toolchain)
+    return ReadySide(side, f"{compiled.name}'s TTIR", compiled.launch, run, {}, toolchain=compiled.toolchain, ttir=compiled.ttir)
 
 
 def _error(side: SideSpec, message: str, hint: str = "") -> SpecError:

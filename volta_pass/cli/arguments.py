@@ -144,12 +144,14 @@ def _add_baseline(commands: Any) -> None:
     record = _add_action(actions, "record", "Record every launch of a program, or the candidates of launch specs.")
     record.add_argument("folder", metavar="DIR", help="the recording")
     record.add_argument("--target", default=None, metavar="cuda:80", help="compile for this target and run without a GPU")
-    record.add_argument("specs", nargs="*", metavar="SPEC", help="launch specs; or, after --, a program and its arguments")
+    record.add_argument(
+        "specs", nargs="*", metavar="SPEC", help="launch specs, also with a [sweep]; or, after --, a program and its arguments"
+    )
+    record.add_argument("-D", "--define", action="append", default=[], metavar="NAME[=VALUE]", help="a macro of CUDA C candidates")
     check = _add_action(
         actions, "check", "Compile the recorded kernels with the installed compiler and compare (their source is compiled, not run)."
     )
     check.add_argument("folder", metavar="DIR", help="the recording")
-    _add_jobs(check)
     diff = _add_action(actions, "diff", "Compare two recordings.")
     diff.add_argument("folder", metavar="A", help="the older recording")
     diff.add_argument("other", metavar="B", help="the newer recording")
@@ -158,9 +160,9 @@ def _add_baseline(commands: Any) -> None:
 def _add_action(actions: Any, name: str, help_text: str) -> argparse.ArgumentParser:
     parser = _add(actions, name, help_text)
     parser.set_defaults(command_function=_command("baseline"), action=name)
-    parser.add_argument("-D", "--define", action="append", default=[], metavar="NAME[=VALUE]", help="a macro of a CUDA C candidate")
-    if name != "record":
-        _add_report(parser)
+    _add_report(parser)
+    _add_workers(parser, "work in N processes: on launches; of a recorded program, on the CTA batches of large launches")
+    parser.add_argument("--scheduler", default=None, metavar="ADDRESS", help="work on a Dask cluster (extra: cluster)")
     parser.add_argument("--allow-code", action="store_true", help="import Python and Triton code that specs name")
     return parser
 

@@ -11,17 +11,19 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from ptx_engine.errors import LaunchError, PtxError, UnsupportedError
+from ptx_engine.errors import BudgetError, LaunchError, PtxError, UnsupportedError
 from volta_pass.baseline.compare import WRONG, Change, Outcome, compare, missing, no_longer_compiles
-from volta_pass.baseline.recompile import CompileFailedError, recompile
+from volta_pass.baseline.recompile import CompileFailedError, recompile, seeded
 from volta_pass.baseline.recording import Record, Recording
-from volta_pass.baseline.specs import recompile_spec, record_spec
+from volta_pass.baseline.specs import SpecPoint, points_of, recompile_spec, spec_record
 from volta_pass.baseline.table import outcome_table
 from volta_pass.check import CheckOptions
 from volta_pass.cli.run import checked, with_source_tree
 from volta_pass.diagnostics import render
 from volta_pass.job import Options
+from volta_pass.kernel_report import KernelReport
 from volta_pass.parallel import Lost
 from volta_pass.parallel.many import Runner
 from volta_pass.parallel.progress import shown_progress
@@ -45,13 +47,10 @@ def _record(args: argparse.Namespace) -> int:
     words, program = args.specs, args.recorded_program
     if bool(words) == bool(program):
         raise LaunchError("nothing to record" if not words else "specs and a program at once", hint="SPEC ..., or -- python program.py ...")
+    if program and args.scheduler:
+        raise LaunchError("--scheduler with a program", hint="a cluster checks specs; a program takes --jobs")
     recording = Recording(Path(args.folder).absolute())
-    code = 0
-    if program:
-        code = _run(program, args, recording.folder)
-    for path in words:
-        report = record_spec(path, recording, CheckOptions(allow_code=args.allow_code))
-        print(f"{path}: {report.verdict}", file=sys.stderr)
+    code = _run(program, args, recording.folder) if program else _record_specs(args, recording)
     found = recording.records() if recording.folder.is_dir() else []
     if args.json:
         print(json.dumps({"folder": str(recording.folder), "kernels": len(found)}, indent=2))
@@ -60,11 +59,57 @@ def _record(args: argparse.Namespace) -> int:
     return code if found or code else 2
 
 
+@dataclass(frozen=True)
+class _Capture:
+    """A spec to check and capture, as it is sent to a worker."""
+
+    point: SpecPoint
+    allowed: CheckOptions
+
+
+def _record_specs(args: argparse.Namespace, recording: Recording) -> int:
+    """Check and record specs, in workers where that was asked for; what is no kernel ends the command, the others are recorded."""
+    allowed = CheckOptions(allow_code=args.allow_code)
+    tasks = [_Capture(point, allowed) for point in points_of(args.specs, args.define)]
+    found = _run_tasks(args, _capture_or_error, tasks, "checking and recording")
+    reports = []
+    for task, row in zip(tasks, found):
+        if isinstance(row, tuple):
+            recording.write(row[0])
+            reports.append(row[1])
+            print(f"{task.point.label()}: {row[1].verdict}", file=sys.stderr)
+    if args.report:
+        write_report(reports, args.report)
+    for task, row in zip(tasks, found):
+        if isinstance(row, Lost):
+            raise BudgetError(f"{task.point.label()}: {row.reason}", hint="give the worker more memory, or record it alone")
+        if isinstance(row, PtxError):
+            raise row
+    return 0
+
+
+def _capture_or_error(task: _Capture) -> tuple[Record, KernelReport] | PtxError:
+    try:
+        return spec_record(task.point, task.allowed)
+    except PtxError as error:
+        return error
+
+
+def _run_tasks(args: argparse.Namespace, step: Callable[[Any], Any], tasks: Sequence[Any], what: str) -> list[Any]:
+    """The results in the order of the tasks, from the workers that were asked for."""
+    with workers_of(args) as executor, shown_progress(len(tasks), what, quiet=args.json) as on_done:
+        return Runner(args.jobs, executor, memory_mib=args.memory_mib, on_done=on_done).run(step, tasks)
+
+
 def _run(program: list[str], args: argparse.Namespace, folder: Path) -> int:
     """Run a program with validation on (warnings only: a recording ends no program); its exit code."""
     environ = {**os.environ, "VOLTA_BASELINE": str(folder), "VOLTA_VALIDATE": "warn"}
     if args.target:
         environ["VOLTA_TARGET"] = args.target
+    if args.report:
+        environ["VOLTA_REPORT"] = os.pathsep.join(filter(None, [os.path.abspath(args.report), os.environ.get("VOLTA_REPORT", "")]))
+    if args.jobs > 1:
+        environ["VOLTA_JOBS"] = str(args.jobs)
     try:
         done = subprocess.run(_command(program), env=with_source_tree(checked(environ)), check=False)
     except OSError as error:
@@ -93,15 +138,17 @@ def _check(args: argparse.Namespace) -> int:
     records = recording.records()
     options, allowed = Options.from_environment(), CheckOptions(allow_code=args.allow_code)
     tasks = [_Again(record, recording.folder.absolute(), options, allowed) for record in records]
-    with workers_of(args) as executor, shown_progress(len(tasks), "compiling and comparing", quiet=args.json) as on_done:
-        runner = Runner(args.jobs, executor, memory_mib=args.memory_mib, on_done=on_done)
-        found: list[Outcome | PtxError | Lost] = runner.run(_again_or_error, tasks)
+    return _tell(_outcomes(args, _again_or_error, tasks, "compiling and comparing"), recording.damaged, args)
+
+
+def _outcomes(args: argparse.Namespace, step: Callable[[Any], Any], tasks: "Sequence[_Again | _Pair]", what: str) -> list[Outcome]:
+    """One for each task; raises the first error of a recording, whichever worker met it."""
     outcomes = []
-    for task, row in zip(tasks, found):
+    for task, row in zip(tasks, _run_tasks(args, step, tasks, what)):
         if isinstance(row, PtxError):
             raise row
         outcomes.append(Outcome(task.record, None, Change.UNKNOWN, row.reason) if isinstance(row, Lost) else row)
-    return _tell(outcomes, recording.damaged, args)
+    return outcomes
 
 
 @dataclass(frozen=True)
@@ -131,19 +178,31 @@ def _again(task: _Again) -> Outcome:
         return no_longer_compiles(record, str(error))
     except UnsupportedError as error:
         return Outcome(record, None, Change.UNSUPPORTED, error.message)
-    return _compared(record, newer, options)
+    return _compared(record, seeded(newer), options)
+
+
+@dataclass(frozen=True)
+class _Pair:
+    """Two recorded launches to compare, as they are sent to a worker."""
+
+    record: Record
+    newer: Record
+    options: Options
 
 
 def _diff(args: argparse.Namespace) -> int:
     left, right = Recording(Path(args.folder)), Recording(Path(args.other))
     newer = {record.identity: record for record in right.records()}
-    options = Options.from_environment()
-    outcomes = []
-    for record in left.records():
-        found = newer.pop(record.identity, None)
-        outcomes.append(missing(record) if found is None else _compared(record, found, options))
-    outcomes += [missing(record) for record in newer.values()]
+    options, older = Options.from_environment(), left.records()
+    tasks = [_Pair(record, newer[record.identity], options) for record in older if record.identity in newer]
+    compared = {outcome.record.identity: outcome for outcome in _outcomes(args, _pair, tasks, "comparing")}
+    outcomes = [compared.get(record.identity) or missing(record) for record in older]
+    outcomes += [missing(record) for identity, record in newer.items() if identity not in compared]
     return _tell(outcomes, [*left.damaged, *right.damaged], args)
+
+
+def _pair(task: _Pair) -> Outcome:
+    return _compared(task.record, task.newer, task.options)
 
 
 def _compared(record: Record, newer: Record, options: Options) -> Outcome:

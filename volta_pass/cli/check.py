@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,7 +17,7 @@ from volta_pass.kernel_report import KernelReport
 from volta_pass.progress_line import progress_line
 from volta_pass.report import EXIT_CODES, summary_line
 from volta_pass.reports import write_report
-from volta_pass.spec import SideKind, Spec, kind_of, read_spec
+from volta_pass.spec import SideKind, Spec, kind_of, read_spec, with_defines
 from volta_pass.terminal import wants_color
 
 
@@ -52,16 +51,6 @@ def _kernels(args: argparse.Namespace) -> list[str]:
     for path in args.files:
         (read_source if kind_of(path) is SideKind.CUDA else read_ptx)(path)  # a mistake of the command line, not of the spec
     return list(args.files)
-
-
-def with_defines(spec: Spec, defines: Sequence[str]) -> Spec:
-    """The spec with macros of the command line (NAME or NAME=VALUE) defined in a CUDA C candidate. Raises LaunchError."""
-    if not defines:
-        return spec
-    if spec.candidate.kind is not SideKind.CUDA:
-        raise LaunchError("-D defines macros of a CUDA C candidate", hint=f"this candidate is {spec.candidate.kind.value}")
-    added = {name: value or True for name, _, value in (text.partition("=") for text in defines)}
-    return replace(spec, candidate=replace(spec.candidate, defines={**spec.candidate.defines, **added}))
 
 
 def check_options(args: argparse.Namespace) -> CheckOptions:

@@ -5,6 +5,7 @@ Exit codes: 0 proved and clean, 1 refuted or racy, 2 bad input, 3 unknown, 4 uns
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
 import traceback
@@ -22,9 +23,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; the exit code. Usage errors leave through argparse with code 2."""
     parser = build_parser()
     words, program = program_apart(list(sys.argv[1:] if argv is None else argv))
-    args = parser.parse_args(words)
+    args = _parsed(parser, words)
     args.recorded_program = program
     return guarded(lambda: _dispatch(args.command_function, args))
+
+
+def _parsed(parser: argparse.ArgumentParser, words: list[str]) -> argparse.Namespace:
+    """As ``parse_args``; files may stand on both sides of an option (``check a.toml --json b.toml``), too."""
+    args, rest = parser.parse_known_args(words)
+    files = next((name for name in ("files", "specs") if hasattr(args, name)), None)
+    if rest and (files is None or any(word.startswith("-") for word in rest)):
+        parser.error(f"unrecognized arguments: {' '.join(rest)}")
+    if files is not None:
+        setattr(args, files, [*getattr(args, files), *rest])
+    return args
 
 
 def program_apart(words: list[str]) -> tuple[list[str], list[str]]:

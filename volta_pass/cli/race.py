@@ -7,10 +7,10 @@ from dataclasses import replace
 
 from volta_pass.check import check_spec
 from volta_pass.check.ptx_file import read_ptx
-from volta_pass.cli.check import check_options, show, with_defines
+from volta_pass.cli.check import check_options, show
 from volta_pass.cuda.source import read_source
 from volta_pass.progress_line import progress_line
-from volta_pass.spec import SideKind, kind_of, read_spec
+from volta_pass.spec import SideKind, kind_of, read_spec, with_defines
 
 
 def command(args: argparse.Namespace) -> int:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from volta_pass.spec.model import SideKind
+from ptx_engine.errors import LaunchError
+from volta_pass.spec.model import SideKind, Spec
 
 #: how CUDA C files are called; any other file is PTX
 _CUDA = frozenset({".cu", ".cuh"})
@@ -35,3 +37,13 @@ def put_kernels(data: dict[str, Any], kernels: Sequence["str | Path"]) -> None:
 
 #: what PTX cannot be told
 _COMPILED = {"constexprs", "options", "target", "defines", "include", "compiler"}
+
+
+def with_defines(spec: Spec, defines: Sequence[str]) -> Spec:
+    """The spec with macros of the command line (NAME or NAME=VALUE) defined in a CUDA C candidate. Raises LaunchError."""
+    if not defines:
+        return spec
+    if spec.candidate.kind is not SideKind.CUDA:
+        raise LaunchError("-D defines macros of a CUDA C candidate", hint=f"this candidate is {spec.candidate.kind.value}")
+    added = {name: value or True for name, _, value in (text.partition("=") for text in defines)}
+    return replace(spec, candidate=replace(spec.candidate, defines={**spec.candidate.defines, **added}))

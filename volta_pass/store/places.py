@@ -7,8 +7,10 @@ written raises OSError, which the store turns into "not there" and one warning.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
+import stat
 import tempfile
 import time
 from collections.abc import Iterator
@@ -17,7 +19,10 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from ptx_engine.errors import LaunchError
+from volta_pass.store.container import LARGEST, CorruptEntryError
 
+#: a link is not followed, and a pipe is not waited for (0 where the system has no such flag)
+_AS_IT_IS = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 #: a temporary file this old was left by a writer that died
 _ABANDONED_S = 3600.0
 _TEMPORARY = ".part"
@@ -58,10 +63,22 @@ class Folder:
         return self.root / name
 
     def read(self, name: str) -> bytes | None:
+        """The bytes of a file. Raises CorruptEntryError for what we never write: links, pipes, devices, more than any entry has."""
         try:
-            return self.path(name).read_bytes()
+            handle = os.open(self.path(name), os.O_RDONLY | _AS_IT_IS)
         except (FileNotFoundError, NotADirectoryError):
             return None
+        except OSError as error:
+            if error.errno == errno.ELOOP and self.path(name).is_symlink():
+                raise CorruptEntryError("it is a link") from None
+            raise
+        with os.fdopen(handle, "rb") as file:
+            status = os.fstat(handle)
+            if not stat.S_ISREG(status.st_mode):
+                raise CorruptEntryError("it is no file")
+            if status.st_size > LARGEST:
+                raise CorruptEntryError("larger than any entry")
+            return file.read(LARGEST + 1)
 
     def write(self, name: str, data: bytes) -> None:
         path = self.path(name)
@@ -107,11 +124,20 @@ class Remote:
             import fsspec
         except ImportError:
             raise LaunchError(f"VOLTA_STORE={url}: fsspec is not installed", hint="pip install 'volta-pass[store]'") from None
-        self.url = url
+        self.url, self._root, self._failure = url, "", ""
         try:
-            self._system, self._root = fsspec.core.url_to_fs(url)
+            self._opened, self._root = fsspec.core.url_to_fs(url)
         except (ImportError, ValueError) as error:
             raise LaunchError(f"VOLTA_STORE={url}: {error}", hint="an fsspec URL such as s3://bucket/folder") from None
+        except Exception as error:  # (some file systems connect at once, and raise what they like)
+            self._failure = str(error) or type(error).__name__
+
+    @property
+    def _system(self) -> Any:
+        """The file system. Raises ConnectionError where it did not answer: that costs a warning, no verdict."""
+        if self._failure:
+            raise ConnectionError(self._failure)
+        return self._opened
 
     def __str__(self) -> str:
         return self.url

@@ -23,6 +23,8 @@ from volta_pass.store.places import Folder, Item, Place, Remote
 
 #: bound of the local folder unless ``VOLTA_CACHE_MB`` says otherwise
 DEFAULT_MB = 1024
+#: a bound beyond any disk is a mistake
+_MOST_MB = 1e12
 #: entries written by one process between two looks at the folder's size
 _LOOK_EVERY = 64
 #: eviction goes on until this share of the bound is left
@@ -39,6 +41,18 @@ def default_root() -> Path:
     if explicit:
         return Path(explicit)
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "volta-pass"
+
+
+def _limit_mb() -> float:
+    """``VOLTA_CACHE_MB``. Raises LaunchError where it is no size."""
+    text = os.environ.get("VOLTA_CACHE_MB") or str(DEFAULT_MB)
+    try:
+        limit = float(text)
+    except ValueError:
+        limit = -1.0
+    if not 0 <= limit < _MOST_MB:
+        raise LaunchError(f"VOLTA_CACHE_MB={text!r}", hint="a number of MiB; 0 keeps nothing")
+    return limit
 
 
 @dataclass
@@ -71,10 +85,11 @@ class Store:
         self.local = Folder(default_root() if root is None else root)
         self.shared = shared
         self.writable = writable
-        limit = float(os.environ.get("VOLTA_CACHE_MB") or DEFAULT_MB) if limit_mb is None else limit_mb
-        self.limit_bytes = int(limit * (1 << 20))
+        self.limit_bytes = int((_limit_mb() if limit_mb is None else limit_mb) * (1 << 20))
         self._warn = warn
         self._warned: set[str] = set()
+        #: entries that are there and could not be read, or not trusted
+        self._bad: set[str] = set()
         self._writes = 0
 
     @staticmethod
@@ -147,10 +162,12 @@ class Store:
         except CorruptEntryError as error:
             self._damaged(place, name, str(error))
         except Exception as error:  # (file systems behind fsspec raise what they like)
+            self._bad.add(name)
             self._say(f"{place} cannot be read: {error}")
         return None
 
     def _damaged(self, place: Place, name: str, why: str) -> None:
+        self._bad.add(name)
         self._say(f"{place}: entry {name} is damaged ({why}): not used, made anew")
         if place is self.local or self.writable:
             try:
@@ -178,7 +195,7 @@ class Store:
     # ------------------------------------------------------------------ the whole
 
     def evict(self) -> int:
-        """Remove the least recently used local entries if the bound is exceeded; how many."""
+        """Remove the least recently used local entries if the bound is exceeded; how many. What cannot be removed is said and stays."""
         items = sorted(self.local.items(), key=lambda item: item.used_s)
         total = sum(item.size for item in items)
         if total <= self.limit_bytes:
@@ -187,23 +204,31 @@ class Store:
         for item in items:
             if total <= self.limit_bytes * _EVICT_TO:
                 break
-            self.local.delete(item.name)
-            total -= item.size
-            removed += 1
+            if self._removed(item.name):
+                total -= item.size
+                removed += 1
         return removed
+
+    def _removed(self, name: str) -> bool:
+        try:
+            self.local.delete(name)
+        except OSError as error:  # read-only, or another user's
+            self._say(f"{self.local} cannot be made smaller: {error}")
+            return False
+        return True
 
     def items(self, place: Place | None = None) -> Iterator[Item]:
         """The entries of the local folder, or of a place."""
         return (place or self.local).items()
 
     def stats(self) -> list[Stats]:
-        """One row for the local folder and one for the shared store."""
+        """One row for the local folder and one for the shared store. Raises LaunchError where one does not answer."""
         rows = []
         for place in (self.local, self.shared):
             if place is None:
                 continue
             row = Stats(str(place), limit_bytes=self.limit_bytes if place is self.local else 0)
-            for item in place.items():
+            for item in self._listed(place):
                 kind = item.name.partition("/")[0]
                 row.entries[kind] = row.entries.get(kind, 0) + 1
                 row.bytes[kind] = row.bytes.get(kind, 0) + item.size
@@ -212,21 +237,24 @@ class Store:
         return rows
 
     def verify(self) -> tuple[int, list[str]]:
-        """Read every entry: how many are whole, and which were damaged (removed where that is allowed)."""
+        """Read every entry: how many are whole, and which were damaged (removed where that is allowed). Raises LaunchError as ``stats``."""
         whole, damaged = 0, []
         for place in (self.local, self.shared):
-            for item in list(place.items()) if place is not None else []:
+            for item in self._listed(place) if place is not None else []:
                 assert place is not None
                 found = self._read(place, item.name, item.name.rpartition("/")[2])
-                if found is None:
-                    damaged.append(f"{place}/{item.name}")
-                else:
+                if found is not None:
                     whole += 1
+                elif item.name in self._bad:  # (else another process has removed it meanwhile)
+                    damaged.append(f"{place}/{item.name}")
         return whole, damaged
 
+    def _listed(self, place: Place) -> list[Item]:
+        try:
+            return list(place.items())
+        except Exception as error:  # (file systems behind fsspec raise what they like)
+            raise LaunchError(f"{place} cannot be read: {error}", hint="is the machine up, and may you read there?") from None
+
     def clear(self) -> int:
-        """Remove every local entry; how many."""
-        items = list(self.local.items())
-        for item in items:
-            self.local.delete(item.name)
-        return len(items)
+        """Remove every local entry; how many. What cannot be removed is said and stays."""
+        return sum(self._removed(item.name) for item in list(self.local.items()))
