@@ -64,6 +64,8 @@ class Columns:
         self._by_hash: dict[int, int] = {}
         self._part_of: list[int] = []
         self._row_of: list[int] = []
+        #: what is added to a stored row: columns that a loop leaves at equal distances share one
+        self._shift_of: list[int] = []
         self._stores = [np.zeros((16, p.size), np.int32) for p in self.partitions]
         self._filled = [0] * len(self.partitions)
         #: per partition, nodes interned and not yet taken
@@ -86,7 +88,7 @@ class Columns:
     def blocks(self, node: int) -> np.ndarray:
         """The distinct-block ids of a node's column."""
         column: np.ndarray = self._stores[self._part_of[node]][self._row_of[node]]
-        return column
+        return column + np.int32(self._shift_of[node]) if self._shift_of[node] else column
 
     def part_of(self, node: int) -> int:
         """The partition of a node's column."""
@@ -95,7 +97,7 @@ class Columns:
     def id_at(self, node: int, output: int) -> int:
         """The id that a node's column has at one output."""
         part = self.partitions[self._part_of[node]]
-        return int(self._stores[self._part_of[node]][self._row_of[node], part.inverse[output]])
+        return int(self._stores[self._part_of[node]][self._row_of[node], part.inverse[output]]) + self._shift_of[node]
 
     def resolve(self, part: int, ids: np.ndarray) -> np.ndarray:
         """Nodes (C,) of columns ids (C, blocks of ``part``), interning what is new."""
@@ -140,8 +142,8 @@ class Columns:
                 if not len(maybe):
                     continue
                 rows = ids[maybe] if len(maybe) < len(ids) else ids
-                chosen = rows[:, coarse.select]
-                fits = (chosen[:, coarse.back] == rows).all(axis=1)
+                chosen = rows.take(coarse.select, axis=1)
+                fits = (chosen.take(coarse.back, axis=1, mode="wrap") == rows).all(axis=1)  # (an index would make it column by column)
                 if fits.any():
                     gone = maybe[fits]
                     found.append((coarse.number, places[gone], chosen[fits]))
@@ -169,7 +171,15 @@ class Columns:
 
     def _append(self, part: int, ids: np.ndarray) -> None:
         """Store new columns; their nodes are numbered from ``len(self)`` on."""
-        first, row, count = len(self), self._filled[part], len(ids)
+        first, row, count = len(self), self._store(part, ids), len(ids)
+        self._part_of.extend([part] * count)
+        self._row_of.extend(range(row, row + count))
+        self._shift_of.extend([0] * count)
+        self.fresh.setdefault(part, []).extend(range(first, first + count))
+
+    def _store(self, part: int, ids: np.ndarray) -> int:
+        """The first of the rows that columns are now stored in."""
+        row, count = self._filled[part], len(ids)
         store = self._stores[part]
         if row + count > len(store):
             grown = np.empty((max(row + count, 2 * len(store)), store.shape[1]), np.int32)
@@ -177,9 +187,29 @@ class Columns:
             self._stores[part] = store = grown
         store[row : row + count] = ids
         self._filled[part] = row + count
-        self._part_of.extend([part] * count)
-        self._row_of.extend(range(row, row + count))
-        self.fresh.setdefault(part, []).extend(range(first, first + count))
+        return row
+
+    def shifted(self, part: int, base: np.ndarray, step: int, count: int) -> np.ndarray:
+        """Nodes (count,) of the columns ``base - k * step``, base (blocks of ``part``) not uniform; not fresh: the caller takes them.
+
+        The hash is linear, so that theirs follow from that of the first one; only that one is stored.
+        """
+        weights = self.partitions[part].weights
+        steps = step * np.arange(count)
+        keys = ((base.astype(np.int64) @ weights) - steps * weights.sum(keepdims=True)).tolist()
+        nodes = [self._by_hash.get(key, -1) for key in keys]
+        known = [k for k, node in enumerate(nodes) if node >= 0]
+        if known:
+            self._confirm(part, base - steps[known, None].astype(np.int32), np.array([nodes[k] for k in known]))
+        new = [k for k, node in enumerate(nodes) if node < 0]
+        if new:
+            first, row = len(self), self._store(part, base[None])
+            self._part_of.extend([part] * len(new))
+            self._row_of.extend([row] * len(new))
+            self._shift_of.extend((-steps[new]).tolist())
+            for node, k in enumerate(new, first):
+                nodes[k] = self._by_hash[keys[k]] = node
+        return np.array(nodes, np.int64)
 
     def _intern(self, part: int, ids: np.ndarray) -> np.ndarray:
         hashes = (ids.astype(np.int64) @ self.partitions[part].weights).tolist()
@@ -206,15 +236,15 @@ class Columns:
     def _confirm(self, part: int, ids: np.ndarray, nodes: np.ndarray) -> None:
         """Check that columns found by their hashes are the same columns."""
         parts = np.array([self._part_of[n] for n in nodes.tolist()])
-        rows = np.array([self._row_of[n] for n in nodes.tolist()])
-        here = parts == part
-        if here.all():
-            if not np.array_equal(self._stores[part][rows], ids):
+        if (parts == part).all():
+            rows = np.array([self._row_of[n] for n in nodes.tolist()])
+            shifts = np.array([self._shift_of[n] for n in nodes.tolist()], np.int32)
+            if not np.array_equal(self._stores[part][rows] + shifts[:, None] if shifts.any() else self._stores[part][rows], ids):
                 raise HashCollision
             return
         inverse = self.partitions[part].inverse
-        for row, other, store_row in zip(ids, parts.tolist(), rows.tolist()):
-            if not np.array_equal(row[inverse], self._stores[other][store_row][self.partitions[other].inverse]):
+        for row, other, node in zip(ids, parts.tolist(), nodes.tolist()):
+            if not np.array_equal(row[inverse], self.blocks(node)[self.partitions[other].inverse]):
                 raise HashCollision
 
     def bounds(self, nodes: list[int]) -> tuple[np.ndarray, np.ndarray]:
@@ -222,13 +252,14 @@ class Columns:
         low, high = np.empty(len(nodes), np.int64), np.empty(len(nodes), np.int64)
         parts = np.array([self._part_of[n] for n in nodes], np.int64)
         rows = np.array([self._row_of[n] for n in nodes], np.int64)
+        shifts = np.array([self._shift_of[n] for n in nodes], np.int64)
         for part in np.unique(parts).tolist():
             here = np.flatnonzero(parts == part)
             step = max(1, _CHUNK // self.partitions[part].size)
             for i in range(0, len(here), step):
                 some = here[i : i + step]
                 ids = self._stores[part][rows[some]]
-                low[some], high[some] = ids.min(axis=1), ids.max(axis=1)
+                low[some], high[some] = ids.min(axis=1) + shifts[some], ids.max(axis=1) + shifts[some]
         return low, high
 
     def _coarser_than(self, part: int) -> list[Coarser]:

@@ -25,7 +25,7 @@ SMALL = 4096
 #: so few cuts are not worth a proof of their own: a row's mean is seen through
 _FEW = 8
 #: nodes looked at together
-_CHUNK = 1 << 19
+_CHUNK = 1 << 17
 #: inputs up to which they have places in the table of images
 _WRAPPED = 1 << 23
 
@@ -205,11 +205,11 @@ def find_cuts(arena: Arena, reference: np.ndarray, candidate: np.ndarray) -> Cut
 def _is_forest(arena: Arena) -> bool:
     """Whether all is sums and products with no more uses than terms (long chains of multiply-adds): told without counting each."""
     op, *columns = arena.columns()
-    op = op[CONST_CAP:]
-    if arena.dots or arena.naries or not bool(_RING[op].all()):
+    if arena.dots or arena.naries or not bool(_RING[op[np.array(arena.emissions)]].all()):
         return False
-    used = sum(int(np.count_nonzero(column[CONST_CAP:] >= CONST_CAP)) for column in columns)  # (a slot without operand holds 0)
-    return used <= len(op)
+    spans = [slice(start, start + _CHUNK) for start in range(CONST_CAP, len(op), _CHUNK)]
+    used = sum(int(np.count_nonzero(column[span] >= CONST_CAP)) for span in spans for column in columns)  # (a slot without operand holds 0)
+    return used <= len(op) - CONST_CAP
 
 
 def _candidates(arena: Arena, uses: np.ndarray, twin: np.ndarray) -> np.ndarray:
@@ -279,7 +279,7 @@ def _count_accumulators(uses: np.ndarray, arena: Arena) -> None:
 
 def _pass_down(uses: np.ndarray, op: np.ndarray, columns: list[np.ndarray]) -> None:
     """Operands of a product or difference that is used twice are used twice by what is seen through it."""
-    through = np.flatnonzero(_TRANSPARENT[op] & (op != Op.CONST) & (uses > 1))
+    through = np.flatnonzero(_TRANSPARENT[op] & (op != np.uint8(Op.CONST)) & (uses > 1))
     for slot, column in enumerate(columns):
         nodes = through[ID_SLOT[slot][op[through]]]
         operands = column[nodes]

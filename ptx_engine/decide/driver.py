@@ -177,7 +177,10 @@ class _Decision:
 
     def _dear(self) -> bool:
         """Whether a proof that fails takes far longer than evaluating an output: many terms, exponentials among them."""
-        return len(self.arena) > _DEAR_TERMS and bool((self.arena.columns()[0] == Op.EXP2).any())
+        if len(self.arena) <= _DEAR_TERMS:
+            return False
+        op, *_ = self.arena.columns()
+        return bool((op[np.array(self.arena.emissions)] == np.uint8(Op.EXP2)).any())  # (an emission is of one operator)
 
     def _differs(self, reference: np.ndarray, candidate: np.ndarray) -> bool:
         """Whether any of a few pairs of ids differs in float64."""

@@ -107,7 +107,7 @@ def _edges(
     for slot, column in enumerate(operands):
         inner = _IDS[slot][ops] & (column >= first)
         if slot != 1:
-            inner &= ~(linked & ((ops == Op.FMA) == (slot == 2)))
+            inner &= ~(linked & ((ops == np.uint8(Op.FMA)) == (slot == 2)))
         here = np.flatnonzero(inner)
         users.append(here)
         used.append(column[here] - first)

@@ -24,6 +24,8 @@ _MASK = (1 << 64) - 1
 #: what stands for 1/2 in values of constants, and for the symbolic constants
 _HALF, _LOG2E, _SQRT2, _PI = 0xA24BAED4963EE407, 0x9FB21C651E98DF25, 0xD6E8FEB86659FD93, 0xCA5A826395121157
 _RING = (Op.ADD, Op.SUB, Op.MUL, Op.FMA)
+_IS_RING = np.zeros(256, bool)
+_IS_RING[list(_RING)] = True
 _EXTREMES = frozenset({Op.MAX, Op.MIN, Op.NMAX, Op.NMIN})
 
 
@@ -99,7 +101,7 @@ class ShapeHash:
     def _lone(self, span: slice) -> None:
         """Nodes that were emitted one by one: chains of sums that do not wait for each other are taken together."""
         ops = self.op[span]
-        links = np.where(ops == Op.FMA, self.c[span], self.a[span])
+        links = np.where(ops == np.uint8(Op.FMA), self.c[span], self.a[span])
         found = batches(ops, (self.a[span], self.b[span], self.c[span]), links, span.start)
         if found is None:
             self._one_by_one(span)
@@ -108,12 +110,12 @@ class ShapeHash:
             ids = chosen + span.start
             for op in np.flatnonzero(np.bincount(ops[chosen])).tolist():
                 if op not in _RING:
-                    self._emission(Op(op), ids[ops[chosen] == op])
+                    self._emission(Op(op), ids[ops[chosen] == np.uint8(op)])
             self.values[ids] = self._sums(ids, ops[chosen], linked)
 
     def _one_by_one(self, span: slice) -> None:
         """Nodes each of which may depend on the one before it: sums and products on plain integers."""
-        ring = np.isin(self.op[span], _RING)
+        ring = _IS_RING[self.op[span]]
         edges = np.flatnonzero(np.diff(ring, prepend=~ring[:1], append=~ring[-1:])) + span.start
         for first, stop in zip(edges.tolist(), edges[1:].tolist()):
             if ring[first - span.start]:
@@ -143,10 +145,10 @@ class ShapeHash:
     def _sums(self, ids: np.ndarray, op: np.ndarray, linked: np.ndarray) -> Words:
         """Values of chains, one behind the other: a linked node adds to the one before it."""
         x, y, z = (self.of(column[ids]) for column in (self.a, self.b, self.c))
-        product, fma = (op == Op.FMA) | (op == Op.MUL), op == Op.FMA
-        own = np.where(product, x * y, np.where(op == Op.SUB, U64(0) - y, y))
-        own += np.where(linked | (op == Op.MUL), U64(0), np.where(fma, z, x))
-        own = np.where(np.isin(op, _RING), own, self.values[ids])
+        fma, mul = op == np.uint8(Op.FMA), op == np.uint8(Op.MUL)
+        own = np.where(fma | mul, x * y, np.where(op == np.uint8(Op.SUB), U64(0) - y, y))
+        own += np.where(linked | mul, U64(0), np.where(fma, z, x))
+        own = np.where(_IS_RING[op], own, self.values[ids])
         total, starts = np.cumsum(own, dtype=U64), np.flatnonzero(~linked)
         before = total[starts] - own[starts]
         sums: Words = total - np.repeat(before, np.diff(starts, append=len(ids)))

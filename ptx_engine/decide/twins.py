@@ -48,7 +48,7 @@ def find_twins(arena: Arena, keys: np.ndarray, boundary: int = CONST_CAP - 1) ->
 def _units(arena: Arena) -> np.ndarray:
     """What is compared as a whole: nodes, and products by their first nodes; ascending ids."""
     op, *_ = arena.columns()
-    chosen = op != Op.DOT
+    chosen = op != np.uint8(Op.DOT)
     chosen[:CONST_CAP] = False
     for record in arena.dots:
         if record.acc.size:

@@ -27,6 +27,7 @@ _FEW_CONSTANTS = 4
 _FEW_LABELS = 2  # rows of labels, or random sums in their place, that are combined one by one
 _CHAINS = frozenset({Op.FMA, Op.ADD, Op.MAX, Op.MIN})
 _CHAIN, _FEW_CHAINS = 64, 4  # links of a chain taken at once, and how many chains at a time are worth following
+_LOOP_IDS = 1 << 16  # ids of a loop's chain looked at together: they stay in the cache
 _SPECIAL = (POS_INF, NEG_INF, NAN, UNDEF)
 _NEUTRAL = {Op.NSUM: ZERO, Op.NMAX: NEG_INF, Op.NMIN: POS_INF}
 
@@ -65,6 +66,7 @@ class Walker:
         self._args: list[tuple[int, ...]] = []
         self._labels: list[np.ndarray] = []
         self._generalised = False
+        self._reach = _CHAIN  # links of a loop that are looked for at once
 
     def run(self, roots: np.ndarray) -> Template:
         """The template of root columns (R, outputs) of ids; raises ``SplitClass``."""
@@ -166,7 +168,7 @@ class Walker:
         chain: list[np.ndarray] = []
         while len(chain) < _CHAIN:
             link = follow[ids]
-            if int(link.min()) < CONST_CAP or not (self._op[link] == op).all():
+            if int(link.min()) < CONST_CAP or not (self._op[link] == np.uint8(op)).all():
                 break
             chain.append(link)
             chain.extend(self._strides(op, follow, link, ids - link)[: _CHAIN - len(chain)])
@@ -180,12 +182,17 @@ class Walker:
             return np.zeros((0, len(link)), np.int32)
         guess = link - step * np.arange(1, most + 1, dtype=np.int32)[:, None]
         above = np.concatenate((link[None], guess[:-1]))
-        wrong = ((follow[above] != guess) | (self._op[guess] != op)).any(axis=1)
+        wrong = ((follow[above] != guess) | (self._op[guess] != np.uint8(op))).any(axis=1)
         return guess[: int(wrong.argmax())] if wrong.any() else guess
 
     def _operators(self, op: Op, part: int, nodes: np.ndarray, ids: np.ndarray) -> None:
         row = TABLE[op]
         if op in _CHAINS and len(nodes) <= _FEW_CHAINS:
+            if part:
+                apart = [i for i, node in enumerate(nodes.tolist()) if not self._loop(op, part, node, ids[i])]
+                if not apart:
+                    return
+                nodes, ids = nodes[apart], ids[apart]
             nodes, ids = self._linked(part, nodes, ids, np.concatenate([self._unroll(op, row) for row in ids]))
         slots = {"b": self._b, "c": self._c}
         plain = [slots[name][ids] for name in row.plain]
@@ -197,6 +204,31 @@ class Walker:
         rest = np.stack([values[:, 0] for values in plain], axis=1) if plain else np.zeros((len(nodes), 0), np.int64)
         for node, args in zip(nodes.tolist(), np.concatenate([children, rest], axis=1).tolist()):
             self._ops[node], self._args[node] = op, tuple(args)
+
+    def _loop(self, op: Op, part: int, node: int, ids: np.ndarray) -> bool:
+        """Take a column with those that a loop left below it at equal distances, if there are such."""
+        follow = self._c if op is Op.FMA else self._a
+        places = equidistant(self._op, follow, op, ids, min(self._reach, _LOOP_IDS // len(ids)))
+        if places is None:
+            return False
+        count = len(places) - 1
+        self._reach = max(_CHAIN, 2 * count)
+        columns = self._columns
+        links = columns.shifted(part, places[1].astype(np.int32), int(places[0, 0] - places[1, 0]), count).tolist()
+        self._extend()
+        last = columns.resolve(part, follow.take(places[-1:], mode="wrap"))
+        fresh = [0, *(i for i, link in enumerate(links, 1) if self._ops[link] == INPUT)]
+        self._meter.spend(len(fresh) - 1)
+        chosen = places if len(fresh) == len(places) else places[fresh]
+        factors = [
+            columns.resolve(part, column.take(chosen, mode="wrap")) for column in ((self._a, self._b) if op is Op.FMA else (self._b,))
+        ]
+        self._extend()
+        above, below = [node, *links], [*links, *last.tolist()]
+        for i, operands in zip(fresh, np.stack(factors, axis=1).tolist()):
+            self._ops[above[i]] = op
+            self._args[above[i]] = (*operands, below[i]) if op is Op.FMA else (below[i], *operands)
+        return True
 
     def _linked(self, part: int, nodes: np.ndarray, ids: np.ndarray, chain: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Columns together with those of a chain below them that have not been met."""
@@ -273,7 +305,7 @@ class Walker:
         chain: list[np.ndarray] = []
         while len(chain) < _CHAIN:
             ids = lists.accumulators(self._a[ids], ids)
-            if int(ids.min()) < CONST_CAP or not (self._op[ids] == Op.DOT).all():
+            if int(ids.min()) < CONST_CAP or not (self._op[ids] == np.uint8(Op.DOT)).all():
                 break
             chain.append(ids)
         return np.stack(chain) if chain else np.zeros((0, len(ids)), np.int32)
@@ -322,3 +354,20 @@ def _combined(labels: list[np.ndarray]) -> np.ndarray:
         first, number = numbered(row)
         _, result = numbered(result * len(first) + number)
     return result
+
+
+def equidistant(code: np.ndarray, follow: np.ndarray, op: Op, ids: np.ndarray, most: int) -> np.ndarray | None:
+    """A column and those below it by ``follow`` that are of one operator and lie one distance apart, ``most`` of them: ids (n + 1,
+    outputs). Every link is looked at; None where there are fewer than two."""
+    link = follow[ids]
+    low, step = int(link.min()), int(ids[0]) - int(link[0])
+    most = min(most, 1 + (low - CONST_CAP) // max(1, step))
+    if low < CONST_CAP or step < 1 or most < 2 or not (ids - link == step).all():
+        return None
+    steps = -step * np.arange(most + 1)
+    places = ids + steps[:, None]
+    down = follow.take(places[:-1], mode="wrap")
+    down -= link
+    right = (down == steps[:-1, None].astype(np.int32)).all(axis=1) & (code.take(places[1:], mode="wrap") == np.uint8(op)).all(axis=1)
+    count = most if right.all() else int(right.argmin())
+    return places[: count + 1] if count > 1 else None
