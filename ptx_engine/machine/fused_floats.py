@@ -53,7 +53,11 @@ def _id(form: Floats, place: int, operand: Operand, arena: Arena) -> int | str |
     """The register of an operand, or its id as text; None where it may fold."""
     if operand.kind.fmt is form.fmt:
         return form.sources[place]
-    ident, folding = _constant(operand, form, arena), _FOLDING.get((form.operator, place))
-    if ident is None or folding is None or ident in folding or arena.finite(ident) is None:
-        return None
-    return str(ident)
+    ident = _constant(operand, form, arena)
+    return None if ident is None or folds(form.operator, place, ident, arena) else str(ident)
+
+
+def folds(operator: str, place: int, ident: int, arena: Arena) -> bool:
+    """Whether a constant may fold in a place of an operator, beside terms that do not."""
+    folding = _FOLDING.get((operator, place))
+    return folding is None or ident in folding or arena.finite(ident) is None

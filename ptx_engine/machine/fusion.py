@@ -1,4 +1,5 @@
-"""Fuses the blocks that run often: their simple instructions become one Python function, loops of one block run inside of it.
+"""Fuses the blocks that run often: their simple instructions become one Python function, loops of one block run inside of it. Many turns of
+the simplest loops are run at once.
 
 A block is run by its closures first. When it has run often enough the kinds of its registers are recorded, and code for them is made. Code
 that meets other kinds gives way to the closures; if that happens often it is made anew, and in the end given up.
@@ -10,6 +11,7 @@ from dataclasses import dataclass, field
 
 from ptx_engine.isa.group import Group
 from ptx_engine.machine.fused_code import Run, fused
+from ptx_engine.machine.fused_turns import Loop, loop_of, run_turns
 from ptx_engine.machine.program import Block, Program
 from ptx_engine.machine.recorded import Target, record
 
@@ -23,6 +25,8 @@ SIMPLE_SHARE = 1 / 4
 VARIANTS, ATTEMPTS = 4, 6
 #: runs in which a version gave way in its middle before it is dropped
 MISSES = 16
+#: runs of a loop by closures before many turns are tried at once; times that this may fail, one after the other, before it is given up
+BEFORE_TURNS, FAILURES = 1, 16
 #: turns that a loop takes before the machine looks at its clock again: for many threads, for one
 _TURNS, _LANE_TURNS = 16, 512
 
@@ -37,11 +41,14 @@ class Variant:
 
 @dataclass
 class Fused:
-    """What has become of a block: runs by closures since the last code was made, its versions of code, how often code was made."""
+    """What has become of a block: runs by closures since the last code was made, its versions of code, how often code was made; as a loop
+    of which many turns may run at once, how often that failed since it did not."""
 
     runs: int = 0
     attempts: int = 0
     variants: list[Variant] = field(default_factory=list)
+    loop: Loop | None = None
+    failures: int = 0
 
 
 class Fusion:
@@ -57,11 +64,16 @@ class Fusion:
 
         ``affordable`` turns after this one are within the budget; a loop stays in the code only for a group that is ``alone``.
         """
-        if self._after is None or g.n > MOST_THREADS:
+        if self._after is None:
             return 0
         state = self._blocks.get(block.start)
         if state is None:
-            state = self._blocks[block.start] = Fused()
+            state = self._blocks[block.start] = Fused(loop=loop_of(block, self.target))
+        if state.loop is not None and alone and state.runs >= min(self._after, BEFORE_TURNS) and self._turns(g, state, affordable + 1):
+            return -1
+        if g.n > MOST_THREADS:
+            state.runs += 1
+            return 0
         if state.variants:
             left = min(affordable + 1, max(_TURNS, _LANE_TURNS // g.n)) if alone else 1
             for variant in state.variants:
@@ -70,6 +82,19 @@ class Fusion:
                     self._judge(state, variant, 0 < step < len(block.steps))
                     return step
         return self._closures(g, block, state)
+
+    def _turns(self, g: Group, state: Fused, affordable: int) -> bool:
+        """Run many turns at once; False if none were run."""
+        assert state.loop is not None
+        turns = run_turns(state.loop, g, affordable)
+        if turns:
+            state.failures = 0
+            self.target.counter.executed += (turns - 1) * state.loop.block.size * g.n
+        else:
+            state.failures += 1
+            if state.failures > FAILURES:
+                state.loop = None
+        return turns > 0
 
     def _judge(self, state: Fused, variant: Variant, gave_way: bool) -> None:
         """Code that gives way again and again costs more than it saves."""

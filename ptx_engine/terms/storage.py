@@ -34,6 +34,8 @@ _NEUTRAL = {Op.NSUM: ZERO, Op.NMAX: NEG_INF, Op.NMIN: POS_INF}
 MAX_ID = 2**31 - 1
 #: numbers in ``pending`` (four for each emission) at which they go to the arrays
 MAX_PENDING = 1 << 18
+#: nodes from which on the arrays grow by leaps, and by how much
+_LARGE, _LEAP = 1 << 20, 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,12 +250,19 @@ class Storage:
         if need - CONST_CAP > self._max_terms or need > MAX_ID:
             raise MemoryError(f"more than {self._max_terms} terms")
         if need > len(self._op):
-            size = max(need, 2 * len(self._op))
-            for name in ("_op", "_a", "_b", "_c"):
-                old = getattr(self, name)
-                grown = np.empty(size, old.dtype)
-                grown[: self.stored] = old[: self.stored]
-                setattr(self, name, grown)
+            self._grow(max(need, (_LEAP if len(self._op) >= _LARGE else 2) * len(self._op)), need)
+
+    def _grow(self, size: int, need: int) -> None:
+        """Longer arrays: memory that nothing was written to costs addresses only, a copy costs time and memory. Where the system does not
+        give as many addresses, what is needed."""
+        names = ("_op", "_a", "_b", "_c")
+        try:
+            grown = [np.empty(size, getattr(self, name).dtype) for name in names]
+        except MemoryError:
+            grown = [np.empty(need + need // 4, getattr(self, name).dtype) for name in names]
+        for name, column in zip(names, grown):
+            column[: self.stored] = getattr(self, name)[: self.stored]
+            setattr(self, name, column)
 
     def flush(self) -> None:
         """Move pending scalar emissions to the arrays. Raises MemoryError beyond ``max_terms``."""
@@ -319,6 +328,49 @@ class Storage:
                 column[begin : begin + count] = operand
         self.stored = stop
         return np.arange(first, stop, dtype=np.int32).reshape(-1, count)
+
+    @property
+    def room(self) -> int:
+        """How many more nodes may be emitted."""
+        return min(self._max_terms + CONST_CAP, MAX_ID) - len(self)
+
+    def emit_turns(
+        self, turns: int, codes: np.ndarray, widths: Sequence[int], origins: Sequence[object]
+    ) -> tuple[int, tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        """Emit ``turns`` times the same emissions, each with its width and origin; ``codes``: operators of the nodes of one turn. The
+        result is the first id, and the operands to fill in: three arrays (turns, nodes of a turn)."""
+        self.flush()
+        width, first = len(codes), self.stored
+        count = turns * width
+        self._reserve(count)
+        begins = np.cumsum([0, *widths[:-1]])
+        starts = (first + width * np.arange(turns)[:, None] + begins).astype(np.intc).tobytes()
+        self.emissions.frombytes(starts)
+        last, changes = self.origins[-1], any(origin is not origins[0] for origin in origins)
+        if changes:
+            self._note_origins(turns, first, width, begins, origins)
+        elif origins[0] is not last:
+            self.origin_starts.append(first)
+            self.origins.append(origins[0])
+        self.origin = origins[-1]
+        self.stored += count
+        span = slice(first, first + count)
+        self._op[span].reshape(turns, width)[:] = codes
+        a, b, c = (column[span].reshape(turns, width) for column in (self._a, self._b, self._c))
+        return first, (a, b, c)
+
+    def _note_origins(self, turns: int, first: int, width: int, begins: np.ndarray, origins: Sequence[object]) -> None:
+        """Who emitted what in ``turns`` like turns: an entry wherever that changes."""
+        before = [origins[-1], *origins[:-1]]
+        new = [i for i, (x, y) in enumerate(zip(origins, before)) if x is not y]
+        starts = (first + width * np.arange(turns)[:, None] + begins[new]).ravel()
+        kept = [origins[i] for i in new] * turns
+        if new[0] == 0 and self.origins[-1] is origins[0]:
+            starts, kept = starts[1:], kept[1:]
+        elif new[0] != 0 and self.origins[-1] is not origins[0]:
+            starts, kept = np.concatenate([[first], starts]), [origins[0], *kept]
+        self.origin_starts.frombytes(starts.astype(np.intc).tobytes())
+        self.origins.extend(kept)
 
     def emit(self, op: Op, a: Ids, b: Ids = 0, c: Ids = 0) -> Ids:
         """Emit without folding. Operands broadcast to the largest shape; plain slots hold plain ints."""

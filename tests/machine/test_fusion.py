@@ -79,10 +79,11 @@ def test_a_hot_loop_is_fused_and_a_cold_one_is_not(monkeypatch: pytest.MonkeyPat
     made: list[int] = []
     real = fusion_module.fused
     monkeypatch.setattr(fusion_module, "fused", lambda block, *rest: made.append(block.start) or real(block, *rest))
-    run(module(LOOP), [out(4)], block=1)
+    text = module(LOOP.replace("add.u32 %r1", "xor.b32 %r2, %r1, 1;\nadd.u32 %r1"))
+    run(text, [out(4)], block=1)
     assert made == [1]
     made.clear()
-    run(module(LOOP.replace("100", "3")), [out(4)], block=1)
+    run(text.replace("100", "3"), [out(4)], block=1)
     assert made == []
 
 
