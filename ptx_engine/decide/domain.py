@@ -13,7 +13,7 @@ from ptx_engine.decide.levels import Mode, plan
 from ptx_engine.decide.oracle import Reals, random_inputs
 from ptx_engine.decide.precise import Cone, Value, is_nan
 from ptx_engine.decide.sweep import Sweep
-from ptx_engine.terms.arena import CONST_CAP, Arena
+from ptx_engine.terms.arena import CONST_CAP, ONE, Arena
 from ptx_engine.terms.ops import Op
 
 #: operators that are undefined somewhere
@@ -48,12 +48,66 @@ def narrowed(arena: Arena, reference: np.ndarray, candidate: np.ndarray, *, seed
 
 def vanished(arena: Arena) -> list[str]:
     """Ledger lines for what vanished while the terms were made (0 * x = 0) although it may be undefined."""
-    lines = ["a quotient of zero is zero: its denominator is not zero"] if arena.dropped_denominators else []
-    if not arena.dropped:
+    lines = [_QUOTIENT] if arena.dropped_denominators else []
+    dropped = _dropped(arena)
+    if not len(dropped):
         return lines
-    last = max(int(ids.max()) for ids in arena.dropped)
-    if not np.isin(arena.columns()[0][CONST_CAP : last + 1], _PARTIAL).any():
-        return lines
-    if Sweep(arena, Mode.CONE).reaches(np.concatenate(arena.dropped), _PARTIAL):
-        lines.append("a product with zero is zero, also where its other factor takes a quotient, root or logarithm: that is defined")
+    op, a, b, _ = arena.columns()
+    quotients = (op[dropped] == Op.DIV) & (a[dropped] == ONE)
+    if quotients.any():
+        lines = [_QUOTIENT]
+        dropped = np.concatenate((dropped[~quotients], b[dropped[quotients]]))
+        dropped = dropped[dropped >= CONST_CAP]
+    if len(dropped) and Sweep(arena, Mode.CONE).reaches(dropped, _PARTIAL):
+        lines.append(_PRODUCT)
     return lines
+
+
+_QUOTIENT = "a quotient of zero is zero: its denominator is not zero"
+_PRODUCT = "a product with zero is zero, also where its other factor takes a quotient, root or logarithm: that is defined"
+#: points at which terms that vanished are looked at, in general position; and how many of these terms, and of a tensor's
+_GENERAL = ((-2.0, 2.0, 2.0**-40),) * 8
+_LOOKED_AT = 64
+
+
+def _dropped(arena: Arena) -> np.ndarray:
+    """The nodes that vanished, if any of them may be undefined."""
+    if not arena.dropped:
+        return np.zeros(0, np.int32)
+    last = max(int(ids.max()) for ids in arena.dropped)
+    possible = bool(np.isin(arena.columns()[0][CONST_CAP : last + 1], _PARTIAL).any())
+    return np.unique(np.concatenate(arena.dropped)) if possible else np.zeros(0, np.int32)
+
+
+def _some(ids: np.ndarray) -> np.ndarray:
+    return np.asarray(ids[np.unique(np.linspace(0, len(ids) - 1, _LOOKED_AT).astype(np.intp))])
+
+
+def narrowed_by_vanished(arena: Arena, reference: list[np.ndarray], *, seed: int = 0) -> dict[int, mpq] | None:
+    """Real inputs at which a term that vanished beside a zero or an infinity has no value, although all outputs of the
+    reference's tensors (ids) have one; None if none are seen. From which output a term vanished is not known: any could be it."""
+    dropped = _dropped(arena)
+    if not len(dropped) or not any(map(len, reference)):
+        return None
+    ids, all_kept = _some(dropped), np.unique(np.concatenate(reference))
+    found = None
+    for kept in (np.concatenate([_some(tensor) for tensor in reference if len(tensor)]), all_kept):
+        found = _lost(arena, ids, kept, seed)
+        if found is None:
+            break
+    return found
+
+
+def _lost(arena: Arena, ids: np.ndarray, kept: np.ndarray, seed: int) -> dict[int, mpq] | None:
+    """Inputs at which one of ``ids`` has no value, and all of ``kept`` have one."""
+    outputs = np.concatenate((ids, kept))
+    order = plan(arena, outputs, Mode.CONE)
+    if not np.isin(order.codes, _PARTIAL).any() or Op.OPAQUE in order.codes:  # (opaque operations have no value at any point)
+        return None
+    draw = random_inputs(arena, seed, _GENERAL)
+    reals = Reals(arena, outputs, draw, order=order)
+    lost = np.isnan(reals.of(ids)).any(axis=0) & ~np.isnan(reals.of(kept)).any(axis=0)
+    if not lost.any():
+        return None
+    inputs = order.input_ids()
+    return {int(i): mpq(*float(x).as_integer_ratio()) for i, x in zip(inputs, draw(inputs)[:, int(np.argmax(lost))])}

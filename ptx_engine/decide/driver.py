@@ -14,14 +14,16 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 import numpy as np
+from gmpy2 import mpq
 
 from ptx_engine.decide.budget import ProofBudget, clock, resident_bytes
 from ptx_engine.decide.culprit import World
-from ptx_engine.decide.domain import PARTIAL, narrowed, vanished
+from ptx_engine.decide.domain import PARTIAL, narrowed, narrowed_by_vanished, vanished
 from ptx_engine.decide.explain import explain
 from ptx_engine.decide.fingerprint import DEFAULT_POINTS, Fingerprints
 from ptx_engine.decide.names import storage_names
 from ptx_engine.decide.outputs import Reporter, State, Tensor, open_tensor, undefined_reason
+from ptx_engine.decide.proof import EQUAL_WHERE
 from ptx_engine.decide.sessions import Doubt
 from ptx_engine.decide.templates import ClassResult, Outcome, prove_cheaply, prove_columns, prove_normal_forms
 from ptx_engine.decide.unify import CONSTANTS_WITHIN_1_ULP, unified
@@ -46,6 +48,10 @@ _SMALL_ARENA, _GLANCE = 1 << 18, 2
 _DEAR_TERMS = 1 << 22
 #: proved classes per tensor whose domains are compared
 _DOMAIN_CLASSES = 64
+#: refuted pairs of so many nodes at most are tried again with inputs that are positive, for so many seconds, if an operator is there
+#: that signs matter to
+_SMALL_PAIR, _SMALL_SECONDS = 64, 0.5
+_SIGNED = {int(op) for op in (Op.MAX, Op.MIN, Op.ABS, Op.SQRT, Op.LOG2, Op.POW, Op.LT, Op.LE, Op.TRUNC, Op.FLOOR)}
 #: representatives per tensor that a witness is searched for
 _ATTEMPTS = 4
 
@@ -142,7 +148,8 @@ class _Decision:
         self.tensors = tensors
         for tensor in tensors:
             self._settle(tensor)
-            verdicts.append(self.report.verdict_of(tensor, self.budget.points))
+        self._narrow_by_vanished()
+        verdicts += [self.report.verdict_of(tensor, self.budget.points) for tensor in tensors]
         return self._summary(verdicts, started)
 
     def _prove_cheaply(self, tensors: list[Tensor], states: tuple[State, ...] = (State.UNKNOWN,), certain: bool = False) -> None:
@@ -307,15 +314,30 @@ class _Decision:
         if not equal or not self._partial():
             return narrow
         first = rows[[int(members[0]) for members in equal]]
-        name_of = storage_names(self.arena)
         for position, inputs, value in narrowed(self.arena, tensor.reference[first], tensor.candidate[first], seed=self.budget.seed):
             narrow[np.asarray(equal[position])] = True
-            shown = ", ".join(f"{name_of(i)}={rational_text(x)}" for i, x in list(inputs.items())[:4])
             tensor.say(
                 "equal where both sides are defined, but the candidate takes a root or logarithm of a negative number at real inputs "
-                f"where the reference is defined ({shown}{', ...' if len(inputs) > 4 else ''}: reference {digits(value, 6)})"
+                f"where the reference is defined ({self._shown(inputs)}: reference {digits(value, 6)})"
             )
         return narrow
+
+    def _narrow_by_vanished(self) -> None:
+        """Nothing is proved where what vanished as the terms were made has no value at inputs at which the reference has one."""
+        if not self.arena.dropped:
+            return
+        inputs = narrowed_by_vanished(self.arena, [tensor.reference for tensor in self.tensors], seed=self.budget.seed)
+        for tensor in self.tensors if inputs is not None else ():
+            tensor.state[tensor.where(State.PROVED)] = State.NARROWED.value
+            tensor.say(
+                "equal where all that was computed is defined, but something that vanished beside a zero or an infinity takes a root, "
+                f"logarithm or quotient that has no value where the reference has one ({self._shown(inputs or {})})"
+            )
+
+    def _shown(self, inputs: dict[int, mpq]) -> str:
+        name_of = storage_names(self.arena)
+        shown = ", ".join(f"{name_of(i)}={rational_text(x)}" for i, x in list(inputs.items())[:4])
+        return shown + (", ..." if len(inputs) > 4 else "")
 
     def _partial(self) -> bool:
         """Whether any term has an operator that is undefined on more than isolated points."""
@@ -360,9 +382,20 @@ class _Decision:
             explanation = explained.explanation if place is None else self.report.elsewhere(place, explained.explanation)
             if pair.candidate < 0:  # an input as it is: no operation is to blame, neither side's
                 explanation = replace(explanation, reference_origin=None)
+            where = self._equal_where(pair) if found.relative < math.inf else ""
+            if where:
+                explanation = replace(explanation, text=f"{explanation.text}; {where}")
             self.report.keep(tensor, int(tensor.index[row]), pair, found, explanation)
             return True
         return False
+
+    def _equal_where(self, pair: Pair) -> str:
+        """Of which inputs it would be enough that they are positive, where that is so and quickly seen."""
+        if len(pair.cone.nodes) > _SMALL_PAIR or not set(pair.cone.plan.codes.tolist()) & _SIGNED:
+            return ""
+        reference, candidate = (np.array([ident], np.int32) for ident in (pair.reference, pair.candidate))
+        results = prove_normal_forms(self.arena, reference, candidate, ProofBudget(_SMALL_SECONDS, self.budget.terms, self.bytes))
+        return EQUAL_WHERE + results[0].reason.split(EQUAL_WHERE)[1] if EQUAL_WHERE in results[0].reason else ""
 
     def _landscape(self) -> World | None:
         """What the reference computes at all; None where that is too much to look at for an explanation."""

@@ -40,8 +40,10 @@ def positive_variables(arena: Arena, template: Template, leaves: Leaves, pair: t
         except Undecided:
             return False
 
-    if not real or len(real) > _VARIABLES or not equal(real):
+    if not real or len(real) > _VARIABLES:
         return []
+    if not equal(real):  # (z * max(x, y) comes out for a positive z, but for positive x and y the normal form is another)
+        return next(([node] for node in real if equal([node])), [])
     for node in list(real):
         fewer = [other for other in real if other != node]
         if equal(fewer):

@@ -71,7 +71,7 @@ class Reporter:
             listed |= set(pair.cone.inputs)
         inputs = {name_of(i): rational_text(found.inputs.get(i, ZERO.coef)) for i in sorted(listed, reverse=True)}
         tensor.found = found
-        tensor.witness = Witness(tensor.name, index, inputs, digits(found.reference), digits(found.candidate))
+        tensor.witness = Witness(tensor.name, index, inputs, *_told_apart(found))
         text = f"{self._output_name(tensor.name, index)}: {explanation.text}"
         tensor.explanation = replace(explanation, text=text)
 
@@ -141,6 +141,15 @@ class Reporter:
         buffer = self.launch.by_name.get(name) if self.launch is not None else None
         inner = ", ".join(map(str, buffer.arg.index_of(index))) if buffer is not None else str(index)
         return f"{name}[{inner}]"
+
+
+def _told_apart(found: Confirmed) -> tuple[str, str]:
+    """Both values with as many digits as tell them apart, within reason."""
+    for count in (25, 50, 100, 1000):
+        texts = digits(found.reference, count), digits(found.candidate, count)
+        if texts[0] != texts[1]:
+            break
+    return texts
 
 
 def undefined_reason(pair: Pair) -> str:

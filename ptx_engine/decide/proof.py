@@ -23,6 +23,8 @@ from ptx_engine.decide.walk import CONSTANTS, INPUT, Template
 from ptx_engine.terms.arena import Arena
 from ptx_engine.terms.ops import Op
 
+#: how a reason names the inputs of which it is enough that they are positive
+EQUAL_WHERE = "equal where "
 #: term operations that a cheap attempt may take
 _CANONICAL_TERMS = 2_000_000
 
@@ -188,7 +190,7 @@ class _Attempt:
         found = positive_variables(self.arena, template, self.leaves, (reference, candidate), self.forms.meter, remainder_of)
         name_of = storage_names(self.arena)
         names = [name_of(ident) for node in found if (ident := template.columns.id_at(node, 0)) < 0]
-        return f"; equal where {' and '.join(names)} {'is' if len(names) == 1 else 'are'} positive" if names else ""
+        return f"; {EQUAL_WHERE}{' and '.join(names)} {'is' if len(names) == 1 else 'are'} positive" if names else ""
 
     def _equal_by_cases(self, reference: int, candidate: int, remainder: Poly) -> bool:
         if self.forms.freeze and self.forms.has_frozen:

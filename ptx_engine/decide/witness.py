@@ -8,6 +8,7 @@ as the sides still differ. A point where a side is no real number (0/0, log of a
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -27,8 +28,9 @@ from ptx_engine.terms.ops import Op
 NEAR = 1e-6
 #: constants of a side whose products are compared with folded ones
 _FOLDED = 16
-#: constants whose neighbourhood is looked at, of what size at most; mixed points; and terms beyond which that is too much
-_THRESHOLDS, _LARGEST, _MIXED, _LARGE_CONE = 6, 1e6, 8, 100_000
+#: constants whose neighbourhood is looked at, that many below and beyond a size, as far as halves are exact; mixed points; and terms
+#: beyond which that is too much
+_THRESHOLDS, _LARGEST, _WHOLE, _MIXED, _LARGE_CONE = 6, 1e6, 2.0**51, 8, 100_000
 #: relative difference of a witness, at 128 bits and more
 LEAST_DIFFERENCE = 1e-15
 #: relative difference that f32 hardly resolves (2 units in the last place of 24 bits), and how often it is looked for
@@ -38,6 +40,9 @@ _FUNCTIONS = {int(op) for op in (Op.TANH, Op.SIN, Op.COS, Op.ERF, Op.LOG2, Op.EX
 _FLOAT_DIFFERENCE = 1e-9
 _DIGITS = 25
 _INFINITE = (POS_INF, NEG_INF)
+_EXACT_ZERO = mpq(0)
+#: points at which terms of so many nodes at most are compared exactly although float64 sees no difference
+_POINTS_BEYOND, _SMALL_CONE = 8, 2000
 
 
 @dataclass(frozen=True)
@@ -123,6 +128,8 @@ class Pair:
             x, y = values[self.reference], values[self.candidate]
             if is_nan(x) or is_nan(y):
                 break
+            if isinstance(x, type(_EXACT_ZERO)) and isinstance(y, type(_EXACT_ZERO)):
+                return _exact_distance(x, y), x, y
             relative = _apart(previous, (x, y)) if previous is not None else None
             if relative is not None:
                 return relative, x, y
@@ -159,6 +166,11 @@ def _table(points: np.ndarray) -> InputValues:
     return lambda ids: points
 
 
+def _exact_distance(x: mpq, y: mpq) -> float:
+    """The relative difference of two exact values, however small; 0.0 only if they are equal."""
+    return max(float(abs(x - y) / max(abs(x), abs(y))), sys.float_info.min) if x != y else 0.0
+
+
 def _apart(previous: tuple[Value, Value], current: tuple[Value, Value]) -> float | None:
     """The relative difference if it is beyond doubt, 0.0 if the sides agree beyond it, None if more bits are needed."""
     x, y = current
@@ -189,6 +201,18 @@ def search(pair: Pair, hints: Sequence[dict[int, mpq]] = (), *, seconds: float =
             return _smaller(pair, points[:, point], found, deadline)
         if clock() > deadline:
             break
+    order = np.argsort(-np.nan_to_num(differences), kind="stable")
+    return _beyond_floats(pair, points[:, order[len(good[:8]) :]], deadline)
+
+
+def _beyond_floats(pair: Pair, points: np.ndarray, deadline: float) -> Confirmed | None:
+    """A witness among points at which float64 sees little difference: it has 53 bits and an exponent of 11."""
+    if len(pair.cone.nodes) > _SMALL_CONE:
+        return None
+    for point in range(min(points.shape[1], _POINTS_BEYOND)):
+        found = pair.confirm(_exact(pair, points[:, point])) if clock() < deadline else None
+        if found is not None:
+            return found
     return None
 
 
@@ -215,9 +239,11 @@ def _candidates(pair: Pair) -> np.ndarray:
 
 
 def _thresholds(pair: Pair, allowed: list[tuple[int, int] | None]) -> np.ndarray:
-    """Points at and beside the constants of the terms, where comparisons and clamps turn: all inputs at one, then mixed."""
+    """Points at and beside the constants of the terms, where comparisons and clamps turn, and at the bounds of integers: all
+    inputs at one, then mixed."""
     constants = {pair.arena.consts[i] for side in pair.constants for i in side}
-    values = sorted({float(c.coef) for c in constants if c.is_rational and abs(c.coef) < _LARGEST} | {0.0}, key=abs)[:_THRESHOLDS]
+    sizes = sorted({float(c.coef) for c in constants if c.is_rational and abs(c.coef) < _WHOLE} | {0.0}, key=abs)
+    values = [v for v in sizes if abs(v) < _LARGEST][:_THRESHOLDS] + [v for v in sizes if abs(v) >= _LARGEST][:_THRESHOLDS]
     if len(pair.cone.nodes) > _LARGE_CONE or not len(pair.inputs):
         return np.zeros((len(pair.inputs), 0))
     near = np.unique([value + step for value in values for step in (-1.0, -0.5, 0.0, 0.5, 1.0)])
@@ -227,7 +253,18 @@ def _thresholds(pair: Pair, allowed: list[tuple[int, int] | None]) -> np.ndarray
     for row, bounds in enumerate(allowed):
         if bounds is not None:
             points[row] = np.clip(np.round(points[row]), float(bounds[0]), float(bounds[1]))
-    return points
+    return np.concatenate((points, _borders(allowed)), axis=1)
+
+
+def _borders(allowed: list[tuple[int, int] | None]) -> np.ndarray:
+    """Points at which integers are the least or the greatest of their formats, all of them or mixed with small ones."""
+    if not any(allowed):
+        return np.zeros((len(allowed), 0))
+    draw = np.random.default_rng(12)
+    kinds = np.concatenate((np.repeat([[0, 1]], len(allowed), axis=0), draw.integers(0, 4, (len(allowed), _MIXED))), axis=1)
+    small = draw.integers(-2, 3, kinds.shape).astype(np.float64)
+    low, high = (np.array([[float(b[side]) if b is not None else 1.0] for b in allowed]) for side in (0, 1))
+    return np.select([kinds == 0, kinds == 1], [low, high], np.clip(small, np.minimum(low, high), np.maximum(low, high)))
 
 
 def _exact(pair: Pair, point: np.ndarray) -> dict[int, mpq]:
@@ -369,7 +406,7 @@ def digits(value: Value, inexact_digits: int = _DIGITS) -> str:
         text = rational_text(value)
         if "/" not in text and len(text) <= 2 * inexact_digits:
             return text
-    with gmpy2.context(precision=256):
+    with gmpy2.context(precision=max(256, 4 * inexact_digits), emax=gmpy2.get_emax_max(), emin=gmpy2.get_emin_min()):
         return f"{gmpy2.mpfr(value):.{inexact_digits}g}"
 
 

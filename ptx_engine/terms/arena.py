@@ -13,7 +13,7 @@ from collections.abc import Callable
 from gmpy2 import mpq
 
 from ptx_engine.terms.constants import Const
-from ptx_engine.terms.folding import Folding
+from ptx_engine.terms.folding import OF_NAN, Folding
 from ptx_engine.terms.ops import Op
 from ptx_engine.terms.storage import (
     CONST_CAP,
@@ -131,6 +131,7 @@ class Arena(Folding):
         def fold(x: Ids, y: Ids) -> Ids | None:
             for z in (x, y):
                 if isinstance(z, int) and z == NAN:
+                    self.assumptions.setdefault(OF_NAN)
                     return TRUE if op is Op.NE else FALSE
                 if isinstance(z, int) and z == UNDEF:
                     return UNDEF
@@ -139,6 +140,7 @@ class Arena(Folding):
                 return TRUE if {Op.LT: p < q, Op.LE: p <= q, Op.EQ: p == q, Op.NE: p != q}[op] else FALSE
             if (p is None and q is not None and abs(q[0]) == 1) or (q is None and p is not None and abs(p[0]) == 1):
                 # a finite real against an infinity
+                self.drop(x if p is None else y)
                 below = (q is not None and q[0] == 1) or (p is not None and p[0] == -1)
                 return {Op.LT: TRUE if below else FALSE, Op.LE: TRUE if below else FALSE, Op.EQ: FALSE, Op.NE: TRUE}[op]
             return None
@@ -180,6 +182,7 @@ class Arena(Folding):
                     if p == neutral:
                         return q
                     if p == absorbing:
+                        self.drop(q)
                         return absorbing
                     if p == UNDEF:
                         return UNDEF

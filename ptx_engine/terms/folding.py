@@ -19,6 +19,10 @@ from ptx_engine.terms.storage import CONST_CAP, NAN, NEG_INF, ONE, POS_INF, UNDE
 
 Fold = Callable[..., "Ids | None"]
 
+#: ledger lines of constants that are no real numbers: what is made of them is IEEE 754's, not mathematics'
+OF_NAN = "the maximum or minimum of a NaN constant and a value is the value, and comparing with it is false"
+BY_ZERO = "a constant divided by zero is infinite, of the constant's sign: zeros have no sign"
+
 
 class Folding(Storage):
     """The ring operations, quotients, extrema and absolute values over ids and columns of ids."""
@@ -161,6 +165,8 @@ class Folding(Storage):
                 if isinstance(a, int) and a in (ZERO, NAN):
                     return NAN
                 x = self.finite(a)
+                if x is not None:
+                    self.assumptions.setdefault(BY_ZERO)
                 return None if x is None else (POS_INF if x.coef > 0 else NEG_INF)
             y = self.finite(b)
             if y is not None:
@@ -176,11 +182,15 @@ class Folding(Storage):
     def _fold_extreme(self, a: Ids, b: Ids, top: int, bottom: int, pick: Callable[[mpq, mpq], mpq]) -> Ids | None:
         for x, y in ((a, b), (b, a)):
             if isinstance(x, int):
-                if x in (bottom, NAN):  # max(-inf, y) = y; PTX and IEEE maxNum return the other operand of a NaN
+                if x == bottom:
+                    return y
+                if x == NAN:
+                    self.assumptions.setdefault(OF_NAN)
                     return y
                 if x == UNDEF:
                     return UNDEF
                 if x == top:
+                    self.drop(y)
                     return top
         p, q = self.finite(a), self.finite(b)
         if p is not None and q is not None and p.is_rational and q.is_rational:

@@ -203,11 +203,11 @@ class Storage:
             self.dropped_denominators |= noted.denominators
 
     def drop(self, ids: Ids, denominator: bool = False) -> None:
-        """Note that a factor (or a denominator under zero) vanishes."""
+        """Note that a factor vanishes, or a denominator under zero: that is the factor 1 / denominator."""
         column = np.asarray(ids, np.int32).ravel()
         nodes = column[column >= CONST_CAP]
         if nodes.size:
-            self.dropped.append(nodes)
+            self.dropped.append(self.emit_column(Op.DIV, len(nodes), ONE, nodes) if denominator else nodes)
         self.dropped_denominators |= denominator and (nodes.size > 0 or bool((column < 0).any()))
 
     # --- raw storage ----------------------------------------------------------------------------

@@ -19,6 +19,8 @@ class _Register(dict[str, Case]):
 
 EQUAL: dict[str, Case] = _Register()
 WRONG: dict[str, Case] = _Register()
+#: for every identity the name of a twin in ``WRONG``: the same with one fault in it
+TWINS: dict[str, str] = {}
 
 
 def equal(case: Case) -> Case:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
+from fractions import Fraction
 
 import numpy as np
 import pytest
 
 from ptx_engine.decide import CONSTANTS_WITHIN_1_ULP, decide
 from ptx_engine.terms import Expr, Vector, symbols
-from ptx_engine.terms.expr import exp, exp2, log, maximum, sqrt, total
+from ptx_engine.terms.expr import exp, exp2, log, maximum, minimum, relu, sqrt, total, where
 from ptx_engine.verdict import Status
 
 UNIFIED = frozenset({CONSTANTS_WITHIN_1_ULP})
@@ -46,6 +47,50 @@ def test_what_holds_for_positive_arguments_only(case: Case, said: str) -> None:
     x, y = symbols("x y")  # type: ignore[misc]
     verdict = decide(*case(x, y))
     assert verdict.status is Status.UNKNOWN and said in verdict.reason
+
+
+#: what differs for some signs is refuted by a witness of such a sign, and the explanation says where it would be equal
+SIGNS: list[tuple[str, Case, str]] = [
+    ("size", lambda x, y: (x, abs(x)), "x"),
+    ("root of a square", lambda x, y: (x * y, y * sqrt(x * x)), "x"),
+    ("root of a square of a sum", lambda x, y: (x + y, sqrt((x + y) ** 2)), "y and x"),
+    ("factor brought under a root", lambda x, y: (y * sqrt(x * x + 1), sqrt((x * x + 1) * y * y)), "y"),
+    ("root by a partial radicand", lambda x, y: (y * sqrt(x), sqrt(x * y * y)), "y"),
+    ("power of a power", lambda x, y: (x**3, (x * x) ** Fraction(3, 2)), "x"),
+    ("relu under a scale", lambda x, y: (y * relu(x), relu(y * x)), "y"),
+    ("maximum under a scale", lambda x, y: (y * maximum(x, 1 - x), maximum(y * x, y - y * x)), "y"),
+    ("minimum under a quotient", lambda x, y: (minimum(x, 1) / y, minimum(x / y, 1 / y)), "y"),
+    ("size under a scale", lambda x, y: (y * abs(x), abs(x * y)), "y"),
+    ("comparison under a scale", lambda x, y: (where(x < 1, x, y), where(x * y < y, x, y)), "y"),
+    ("normalisation under a scale", lambda x, y: (x * y / sqrt(x * x * y * y + y * y), x / sqrt(x * x + 1)), "y"),
+    ("sign", lambda x, y: (y, y * x / abs(x)), "x"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("case", "positive"), [row[1:] for row in SIGNS], ids=[row[0] for row in SIGNS])
+def test_what_differs_for_some_signs_only(case: Case, positive: str) -> None:
+    x, y = symbols("x y")  # type: ignore[misc]
+    verdict = decide(*case(x, y))
+    explanation, witness = verdict.outputs[0].explanation, verdict.outputs[0].witness
+    assert verdict.status is Status.REFUTED and explanation is not None and witness is not None
+    assert explanation.text.endswith(f"; equal where {positive} {'are' if ' and ' in positive else 'is'} positive")
+    assert any(float(Fraction(witness.inputs[name])) < 0 for name in positive.split(" and "))
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        lambda x, y: (x, abs(x) + 1),
+        lambda x, y: (y * sqrt(x * x + 1), sqrt((x * x + 1) * y)),
+        lambda x, y: (y * relu(x), relu(y * x + 1)),
+        lambda x, y: (maximum(x, y) ** 2, maximum(x, y * y)),
+    ],
+)
+def test_signs_are_not_blamed_for_what_is_wrong_anyway(case: Case) -> None:
+    x, y = symbols("x y")  # type: ignore[misc]
+    verdict = decide(*case(x, y))
+    explanation = verdict.outputs[0].explanation
+    assert verdict.status is Status.REFUTED and explanation is not None and "positive" not in explanation.text
 
 
 def test_signs_are_not_blamed_where_they_do_not_help() -> None:
@@ -100,3 +145,14 @@ def test_a_near_constant_beside_a_real_difference_is_refuted() -> None:
     assert decide(x * low + y, x * high + y).status is Status.UNKNOWN
     assert decide(x * low + y, x * high - y).status is Status.REFUTED
     assert decide(x * low + y, x * high - y, assumptions=UNIFIED).status is Status.REFUTED
+
+
+def test_constants_are_unified_with_their_neighbours_only() -> None:
+    """0.1, one place further, two places further: each is near the next, the first is not near the last."""
+    x, y = symbols("x y")  # type: ignore[misc]
+    first, second, third = (f32(x, np.float32(0.1) + k * 2.0**-27) for k in (0, 1, 2))
+    assert decide(x * first, x * second, assumptions=UNIFIED).status is Status.PROVED
+    assert decide(x * first, x * third, assumptions=UNIFIED).status is not Status.PROVED
+    chained = decide(x * first + y * second, x * third + y * second, assumptions=UNIFIED)
+    assert chained.status is not Status.PROVED, "not by way of the second"
+    assert decide(x * second + y * second, x * third + y * first, assumptions=UNIFIED).status is Status.PROVED

@@ -12,6 +12,7 @@ import pytest
 
 from ptx_engine.decide import decide
 from ptx_engine.terms import Arena, Expr, Op, symbols
+from ptx_engine.terms.arena import POS_INF
 from ptx_engine.terms.expr import cos, erf, exp, exp2, floor, log, log2, maximum, minimum, relu, rsqrt, sin, sqrt, tanh, where
 from ptx_engine.verdict import Status, Verdict
 
@@ -24,6 +25,9 @@ class Names:
         self.x, self.y, self.z = symbols("x y z", self.arena)  # type: ignore[misc]
         self.i, self.j = symbols("i j", self.arena, "s32")  # type: ignore[misc]
         self.u, self.v = symbols("u v", self.arena, "u8")  # type: ignore[misc]
+
+    def infinity(self) -> Expr:
+        return Expr(self.arena, POS_INF)
 
     def number(self, value: int | Fraction) -> Expr:
         return self.x * 0 + value
@@ -136,18 +140,62 @@ def test_a_denominator_is_in_the_ledger(name: str) -> None:
     assert "denominators are not zero (only in the candidate)" in verdict.assumptions
 
 
-def test_what_vanishes_with_a_factor_of_zero_is_in_the_ledger() -> None:
-    """0 * sqrt(x) is no term at all: it is zero where it is made, which is said."""
+#: what vanishes as the terms are made has no value on a half space: no ledger line makes that a proof
+VANISHED: dict[str, Case] = {
+    "a root under a factor of zero": lambda n: (n.y, n.y + 0 * sqrt(n.x)),
+    "a sum with a root under a factor of zero": lambda n: (n.y, n.y + (sqrt(n.x) + n.z) * 0),
+    "a logarithm under a factor of zero": lambda n: (n.y, n.y + 0 * log(n.x)),
+    "zero by what vanishes on a half line": lambda n: (n.y, n.y + 0 / relu(n.x)),
+    "zero times a product by what vanishes": lambda n: (n.y, n.y + 0 * n.z / relu(n.x)),
+    "a reciprocal of what vanishes, times zero": lambda n: (n.y, n.y + 0 * (1 / relu(n.x))),
+    "a root below infinity": lambda n: (n.y, where(sqrt(n.x) < n.infinity(), n.y, n.z)),
+    "a logarithm below an infinite bound": lambda n: (n.y, where(maximum(log(n.x), n.infinity()) > 0, n.y, n.z)),
+    "a root beside infinity": lambda n: (n.y, where(sqrt(n.x) + n.infinity() > 0, n.y, n.z)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", VANISHED)
+def test_what_vanishes_without_a_value_is_no_proof(name: str) -> None:
+    verdict = _verdict(VANISHED[name])
+    assert verdict.status is Status.UNKNOWN and "something that vanished" in verdict.reason and "x=-" in verdict.reason
+
+
+def test_what_vanishes_where_the_reference_has_no_value_either_is_in_the_ledger() -> None:
     n = Names()
-    plain, rooted = n.y + 0 * (n.x + n.z), n.y + 0 * sqrt(n.x)
-    verdict = decide(n.y, rooted)
-    assert verdict.status is not Status.PROVED or any("product with zero" in line for line in verdict.assumptions)
+    verdict = decide(n.y + sqrt(n.x), sqrt(n.x) + 0 * log(n.x) + n.y)
+    assert verdict.status is Status.PROVED and any("product with zero" in line for line in verdict.assumptions)
+
+
+def test_what_vanishes_with_a_factor_of_zero_is_in_the_ledger() -> None:
+    """0 * log(x * x + 1) is no term at all: it is zero where it is made, which is said."""
+    n = Names()
+    verdict = decide(n.y, n.y + 0 * log(n.x * n.x + 1))
+    assert verdict.status is Status.PROVED and any("product with zero" in line for line in verdict.assumptions)
     other = Names()
     assert decide(other.y, other.y + 0 * (other.x + other.z)).assumptions == ["real arithmetic"]
-    assert plain.id == n.y.id
-    divided = Names()
-    verdict = decide(divided.y, divided.y + 0 / divided.x)
-    assert any("quotient of zero" in line for line in verdict.assumptions)
+    for denominator in (other.x, other.x - other.y):
+        divided = decide(other.y, other.y + 0 / denominator)
+        assert divided.status is Status.PROVED and divided.assumptions == ["real arithmetic", QUOTIENT]
+
+
+QUOTIENT = "a quotient of zero is zero: its denominator is not zero"
+
+#: constants that are no real numbers and vanish again: what is made of them is a rule of IEEE 754, and in the ledger
+NO_NUMBERS: dict[str, tuple[Case, str]] = {
+    "0/0 in a maximum": (lambda n: (n.y, maximum(n.y, n.number(0) / n.number(0))), "NaN constant"),
+    "log(-1) in a maximum": (lambda n: (n.y, maximum(log(n.number(-1)), n.y)), "NaN constant"),
+    "sqrt(-1) in a minimum": (lambda n: (n.y, minimum(n.y, sqrt(n.number(-1)))), "NaN constant"),
+    "inf - inf in a maximum": (lambda n: (n.y, maximum(n.y, n.infinity() - n.infinity())), "NaN constant"),
+    "a comparison with 0/0": (lambda n: (n.y, where(n.x < n.number(0) / n.number(0), n.z, n.y)), "NaN constant"),
+    "1/0 as a bound": (lambda n: (n.y, minimum(n.y, 1 / n.number(0))), "a constant divided by zero"),
+}
+
+
+@pytest.mark.parametrize("name", NO_NUMBERS)
+def test_constants_that_are_no_numbers_are_in_the_ledger(name: str) -> None:
+    case, line = NO_NUMBERS[name]
+    verdict = _verdict(case)
+    assert verdict.status is Status.PROVED and any(line in assumed for assumed in verdict.assumptions)
 
 
 def test_conditions_that_both_sides_need_are_no_restriction() -> None:
