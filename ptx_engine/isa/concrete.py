@@ -28,6 +28,8 @@ def concrete_bits(value: Value) -> "int | np.ndarray":
     if is_partial(value):
         raise uninitialised(PARTLY)
     if isinstance(value, Sym):
+        if any(fmt.kind != "bits" for fmt, _ in value.parts):  # bytes packed beside a register that was never written
+            raise uninitialised()
         raise InternalError(f"a symbolic value in concrete mode: {value!r}"[:200])
     return value
 

@@ -13,7 +13,7 @@ from ptx_engine.isa.algebra import Function
 from ptx_engine.isa.algebra_symbolic import constant_integers
 from ptx_engine.isa.bits import clamp, integer_term, integer_value, refused
 from ptx_engine.isa.decode import TYPE_BITS, Decode, Step
-from ptx_engine.isa.fields import cut, extended, fields_of, to_value
+from ptx_engine.isa.fields import Slice, cut, extended, fields_of, to_value
 from ptx_engine.isa.floating import mode_of
 from ptx_engine.isa.group import Group
 from ptx_engine.isa.integer import to_signed
@@ -22,7 +22,7 @@ from ptx_engine.isa.registry import instruction, refuse
 from ptx_engine.isa.simple import Extension
 from ptx_engine.isa.values import BITS, E4M3, E5M2, FLOATS, TF32, Fmt, Sym, Value, int_fmt, narrow, uninitialised
 from ptx_engine.syntax.ast import Reg
-from ptx_engine.terms import Arena
+from ptx_engine.terms import UNDEF, Arena
 
 INT_TYPES = "u8|u16|u32|u64|s8|s16|s32|s64"
 FLOAT_TYPES = "f16|bf16|f32|f64"
@@ -75,7 +75,8 @@ def float_to_integral(d: Decode) -> Step:
              "!rnd=rn satfinite [relu] to=e4m3x2|e5m2x2 type=f32", "!rnd=rn relu satfinite to=e4m3x2|e5m2x2 type=f32",
              source=_S)  # fmt: skip
 def pack_two(d: Decode) -> Step:
-    """cvt.f16x2.f32 d, a, b: a goes to the high half, b to the low half."""
+    """cvt.f16x2.f32 d, a, b: a goes to the high half, b to the low half. LLVM packs an odd number of values beside a register that it
+    never writes, and drops that half later: it is undefined, and the other half is what it is."""
     d.expect(3)
     dst, a, b = d.dst(), d.src(1), d.src(2)
     fmt = _PAIR[d.mods["to"]]
@@ -83,7 +84,14 @@ def pack_two(d: Decode) -> Step:
 
     def step(g: Group) -> None:
         R = g.R
-        R[dst] = compute(R[b], R[a])
+        low, high = R[b], R[a]
+        if (low is None) == (high is None):
+            R[dst] = compute(low, high)
+            return
+        known = 0 if high is None else fmt.bits
+        halves = fields_of(compute(low, 0) if high is None else compute(0, high), 2 * fmt.bits)
+        half, blank = cut(halves, known, fmt.bits), Slice((fmt, UNDEF), 0, fmt.bits)
+        R[dst] = to_value(d.arena, [*half, blank] if high is None else [blank, *half])
 
     return step
 

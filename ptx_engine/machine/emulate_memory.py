@@ -9,8 +9,9 @@ from __future__ import annotations
 import numpy as np
 
 from ptx_engine.isa.concrete import concrete_bits
+from ptx_engine.isa.fields import Plain, cut, fields_of
 from ptx_engine.isa.group import Group
-from ptx_engine.isa.values import BITS, UINT, Sym, Value, choose, is_partial, split_bits
+from ptx_engine.isa.values import BITS, UINT, Sym, Value, choose, is_partial, split_bits, uninitialised
 from ptx_engine.launch import BoundLaunch
 from ptx_engine.machine.elements import spread, stored_values
 from ptx_engine.machine.findings_log import FindingLog
@@ -100,9 +101,14 @@ class ConcreteMemory(Memory):
 
 
 def fields(value: Value, width: int) -> "list[tuple[int, int | np.ndarray]]":
-    """A register stored in ``width`` bits as (width, bits) pieces of at most 64 bits."""
+    """A register stored in ``width`` bits as (width, bits) pieces of at most 64 bits. Raises where some of them were never written."""
     if isinstance(value, Sym) and not is_partial(value):
-        return [(64, ids) for _, ids in value.parts]
+        if all(fmt.kind == "bits" for fmt, _ in value.parts) and width > 64:
+            return [(64, ids) for _, ids in value.parts]
+        stored = cut(fields_of(value, max(width, sum(fmt.bits for fmt, _ in value.parts))), 0, width)
+        if len(stored) != 1 or not isinstance(stored[0], Plain):
+            raise uninitialised()
+        value = stored[0].bits
     bits = concrete_bits(value)
     if isinstance(bits, int):
         return [(min(width, 64), bits >> at & ((1 << min(width, 64)) - 1)) for at in range(0, width, 64)]

@@ -71,8 +71,8 @@ def ptx(body: str) -> str:
     return HEAD + body.replace("; ", ";\n") + "\nret;\n}"
 
 
-def run(body: str, arena: Arena | None = None) -> object:
-    args = (TensorArg("x", "u32", (64,), Role.INOUT),)
+def run(body: str, arena: Arena | None = None, dtype: str = "u32") -> object:
+    args = (TensorArg("x", dtype, (2048 // int(dtype[1:]),), Role.INOUT),)
     text = ptx(body)
     return execute(parse(text), None, bind(Launch((1, 1, 1), (32, 1, 1), args), arena or Arena()), source=text)
 
@@ -86,9 +86,9 @@ def test_a_read_is_named_in_both_modes(reader: str, before: str) -> None:
         emulate(ptx(f"{before}\n{reader}"), None, 1, 32, [np.zeros(64, np.uint32)])
 
 
-def status(reference: str, candidate: str) -> Status:
+def status(reference: str, candidate: str, dtype: str = "u32") -> Status:
     arena = Arena()
-    sides = [run(body, arena) for body in (reference, candidate)]
+    sides = [run(body, arena, dtype) for body in (reference, candidate)]
     assert not any(finding.severity is Severity.ERROR for side in sides for finding in side.findings)  # type: ignore[attr-defined]
     return decide(arena, sides[0].footprints, sides[1].footprints).status  # type: ignore[attr-defined]
 
@@ -127,3 +127,23 @@ def test_what_nothing_writes_is_a_fault_unless_it_is_moved(reader: str, found: l
     with pytest.raises(NotStructuredError) as raised:
         run(reader)
     assert [finding.kind for finding in raised.value.findings] == found
+
+
+PACKED = "mov.f32 %r6, 0f3F800000; cvt.rn.f16x2.f32 %r5, %r20, %r6;"
+BYTES = "mov.u32 %r6, 0x04030201; prmt.b32 %r5, %r6, %r20, 0x4520;"
+
+
+@pytest.mark.parametrize("body, value", [(PACKED, 0x3C00), (BYTES, 0x0301)], ids=["cvt", "prmt"])
+def test_values_packed_beside_what_nothing_writes(body: str, value: int) -> None:
+    """LLVM packs an odd number of values beside an undefined one. What is defined is stored, and nothing beside it; all of it is not."""
+    half, whole = (f"{body} cvt.u16.u32 %h1, %r5; st.global.b16 [%q4], %h1;", f"{body} st.global.b32 [%q4], %r5;")
+    for constant, expected in (value, Status.PROVED), (value + 1, Status.REFUTED):
+        assert status(f"mov.u16 %h1, {constant}; st.global.b16 [%q4], %h1;", half, "f16" if "f16" in body else "u16") is expected
+    values = np.full(64, 0x70007, np.uint32)
+    emulate(ptx(half), None, 1, 32, [values])
+    assert (values[:32] == 0x70000 | value).all() and (values[32:] == 0x70007).all()
+    with pytest.raises(NotStructuredError, match="before it is written"):
+        emulate(ptx(whole), None, 1, 32, [values])
+    dtype = "f16" if "f16" in body else "u16"
+    upper = half.replace("[%q4]", "[%q4+2]").replace("cvt.u16.u32 %h1, %r5", "shr.u32 %r7, %r5, 16; cvt.u16.u32 %h1, %r7")
+    assert status(half, upper, dtype) is not Status.PROVED
