@@ -41,6 +41,8 @@ def compared_domains(evaluator: Evaluator, reference: int, candidate: int) -> Do
     """The side conditions that only one of two roots has."""
     if not evaluator.conditions:
         return Domains()
+    if not evaluator.selects and evaluator.needs(reference) == evaluator.needs(candidate):
+        return Domains()  # without selections a condition is needed always or never: both sides need the same ones
     mine, theirs = _Needs(evaluator, reference).conditions(), _Needs(evaluator, candidate).conditions()
     missing = {c for c, guards in mine.items() if not _covered(guards, theirs.get(c))}
     extra = {c for c, guards in theirs.items() if not _covered(guards, mine.get(c))}

@@ -90,6 +90,10 @@ class Evaluator:
         #: side conditions by the node that needs them, and those that hold everywhere (see ``normal_domain``)
         self.conditions: dict[int, list[Condition]] = {}
         self.shown: set[Condition] = set()
+        #: whether any node is a selection: only then a condition may be needed in some cases only
+        self.selects = False
+        self._bits: dict[Condition, int] = {}
+        self._noted_below: dict[int, int] = {}
         self.opaque: dict[int, str] = {}
         self._formulas: dict[int, int] = {}
         #: nodes taken as they are: node -> number of the variable that stands for it
@@ -105,12 +109,37 @@ class Evaluator:
             self.shown.add((what, key))
         else:
             self.conditions.setdefault(self._current, []).append((what, key))
+            if self._current in self._noted_below:
+                self._noted_below.clear()
 
     def _extend(self) -> None:
         """Take in the template's nodes that are new."""
         start, ops = len(self._operands), self.template.ops
         self._operands += [operands(self.template, node) for node in range(start, len(ops))]
         self._partial = self._partial or not _PARTIAL.isdisjoint(ops[start:])
+        self.selects = self.selects or Op.ITE in ops[start:]
+
+    def needs(self, root: int) -> int:
+        """All conditions that are noted below a root and not shown to hold everywhere, as bits of a number; nodes that were looked at for
+        another root are not looked at again."""
+        known = self._noted_below
+        stack = [root]
+        while stack:
+            node = stack[-1]
+            missing = [child for child in self.operands(node) if child not in known] if node not in known else []
+            if missing:
+                stack.extend(missing)
+                continue
+            stack.pop()
+            if node not in known:
+                found = 0
+                for child in self.operands(node):
+                    found |= known[child]
+                for condition in self.conditions.get(node, ()):
+                    found |= 1 << self._bits.setdefault(condition, len(self._bits))
+                known[node] = found
+        shown = sum(1 << self._bits[condition] for condition in self.shown if condition in self._bits)
+        return known[root] & ~shown
 
     def _find_inlined(self, roots: Sequence[int]) -> bytearray:
         """Below some roots: marks 1 for additive nodes whose only use is as a summand, and 2 for maxima used in other maxima only."""

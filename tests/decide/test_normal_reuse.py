@@ -10,8 +10,11 @@ import pytest
 from ptx_engine.decide.budget import Meter, ProofBudget
 from ptx_engine.decide.columns import Columns
 from ptx_engine.decide.dot_lists import DotLists
+from ptx_engine.decide.normal_domain import _Needs
+from ptx_engine.decide.normal_forms import Forms
 from ptx_engine.decide.normal_reuse import Pool
 from ptx_engine.decide.normal_value import Evaluator
+from ptx_engine.decide.proof import leaves_of
 from ptx_engine.decide.walk import Template, Walker
 from ptx_engine.terms import Arena, Op
 
@@ -118,3 +121,39 @@ def test_a_root_that_is_inside_a_later_template() -> None:
             forward, backward = nested(join, ids[:length]), nested(join, ids[:length][::-1])
             assert p.proves((forward, backward))
             assert not p.proves((forward, nested(join, ids[: length - 1])))
+
+
+def test_a_root_outside_the_selection_that_guards_it_is_told() -> None:
+    """Equal where both have values, but only one side has them where the selection does not take the root."""
+    p = Prover()
+    x = int(p.x.ids(0))
+    positive = int(p.arena.compare(Op.LT, p.arena.rational(0), int(p.y.ids(0))))
+    guarded = int(p.arena.select(positive, p.arena.sqrt(x), int(p.x.ids(1))))
+    everywhere = int(p.arena.add(guarded, p.arena.sub(p.arena.sqrt(x), p.arena.sqrt(x))))
+    assert p.proves((everywhere, guarded)) and p.proves((guarded, everywhere))
+    for _ in range(2):
+        assert p.pool.prove(p.template([(everywhere, guarded)])).narrower == ""
+        assert p.pool.prove(p.template([(guarded, everywhere)])).narrower != ""
+
+
+def test_what_is_needed_below_a_root_is_what_its_walk_finds() -> None:
+    p = Prover()
+    x, y, z = (int(p.x.ids(i)) for i in range(3))
+    quotient = int(p.arena.div(x, p.arena.sqrt(y)))
+    terms = [quotient, int(p.arena.add(quotient, p.arena.log(z))), int(p.arena.mul(z, p.arena.log(z))), int(p.arena.add(x, y))]
+    walker = Walker(p.arena, Columns(1), p.meter, False, lambda: DotLists(p.arena.dots, lambda ids: ids))
+    template = walker.run(np.array(terms, np.int32)[:, None])
+    evaluator = Evaluator(p.arena, template, leaves_of(p.arena, template, True), Forms(p.meter, freeze=True))
+    evaluator.run(template.roots)
+    by_bits: dict[int, set[object]] = {}
+    for root in template.roots:
+        found = set(_Needs(evaluator, root).conditions())
+        assert evaluator.needs(root).bit_count() == len(found)
+        assert by_bits.setdefault(evaluator.needs(root), found) == found
+    assert len(by_bits) == 4
+    root, before = template.roots[0], evaluator.needs(template.roots[0])
+    evaluator._current = evaluator.operands(root)[1]
+    evaluator._note("another root", 0, False)
+    assert evaluator.needs(root) & before == before != evaluator.needs(root)
+    evaluator._note("another root", 0, True)
+    assert evaluator.needs(root) == before
