@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from ptx_engine.errors import LaunchError
-from ptx_engine.launch import DTYPES, SYMBOLIC, Arg, Launch, NullArg, Role, ScalarArg, TensorArg
+from ptx_engine.launch import DTYPES, SYMBOLIC, Arg, Launch, NullArg, ScalarArg, TensorArg
 from ptx_engine.machine.parameters import assigned
 from ptx_engine.syntax import parse
 from ptx_engine.syntax.ast import Function, Param
@@ -97,12 +97,11 @@ class CudaLaunch:
         """The report on a launch, compared with a reference if there is one: a launch of another kernel, or a function of the
         input tensors by their names.
 
-        ``outputs`` are the tensors to compare (default: all that the kernel may write); ``reference_args`` names the reference's
+        ``outputs`` are the tensors to compare (default: all that either side writes); ``reference_args`` names the reference's
         parameters in order, where they differ; ``ctas`` are the CTAs to execute (default: all); ``externs`` maps extern device
         functions to operators. Raises LaunchError where arguments and parameters do not fit.
         """
         ours = self._args(args)
-        written = tuple(outputs) or tuple(a.name for a in ours if isinstance(a, TensorArg) and a.role is not Role.IN)
         candidate = self._side("candidate", ours, ctas)
         if reference is None or isinstance(reference, CudaLaunch):
             chosen = {name: args[name] for name in reference_args} if reference_args else args
@@ -110,13 +109,13 @@ class CudaLaunch:
         else:
             name = getattr(reference, "__name__", "reference")
             other = SideSpec("reference", SideKind.PYTHON, name, candidate.launch, function=reference)
-        return check_spec(Spec(Path(self.kernel.source.name), candidate, other, written, (), dict(externs or {})), options)
+        return check_spec(Spec(Path(self.kernel.source.name), candidate, other, tuple(outputs), (), dict(externs or {})), options)
 
     def _side(self, side: str, args: tuple[Arg, ...], ctas: Sequence[Sequence[int]] | None) -> SideSpec:
         chosen = None if ctas is None else tuple(_dim3(cta, 0) for cta in ctas)
         launch = Launch(self.grid, self.block, args, self.dynamic_shared_bytes, chosen)
         kernel = self.kernel
-        functions = CudaFunctions(kernel.source, kernel.compiler)
+        functions = CudaFunctions(kernel.source, kernel.compiler, kernel.name)
         return SideSpec(side, SideKind.PTX, f"{kernel.name}.ptx", launch, kernel.compilation.entry, text=kernel.ptx, functions=functions)
 
     def _args(self, args: Mapping[str, Any]) -> tuple[Arg, ...]:

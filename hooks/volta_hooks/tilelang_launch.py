@@ -26,12 +26,14 @@ DISJOINT = "tensor arguments do not overlap"
 
 @dataclass(frozen=True)
 class KernelCall:
-    """One launch of a device kernel: ``params`` are its parameters in PTX order, ``extents`` expressions by tag."""
+    """One launch of a device kernel: ``params`` are its parameters in PTX order, ``extents`` expressions by tag. ``handles`` says of
+    which parameter of the function a pointer is the data: a view of an argument gives it another name."""
 
     kernel: str
     params: tuple[str, ...]
     extents: Mapping[str, Any]
     attributes: Mapping[str, Any]
+    handles: Mapping[str, str]
 
 
 def kernel_calls(lowered: tvm.IRModule) -> list[KernelCall]:
@@ -53,10 +55,15 @@ def is_device(func: Any) -> bool:
 
 def _calls(func: Any, device: Mapping[str, Any]) -> Iterator[KernelCall]:
     found: list[Any] = []
+    handles: dict[str, str] = {}
 
     def visit(node: Any) -> None:
-        if isinstance(node, tirx.Call) and str(getattr(node.op, "name", "")).endswith("tvm_call_packed"):
+        if _is_call(node, "tvm_call_packed"):
             found.append(node)
+        elif type(node).__name__ in ("Bind", "LetStmt") and _is_call(node.value, "tvm_struct_get"):
+            handle, _, field = node.value.args[:3]
+            if int(field) == _DATA and isinstance(handle, tirx.Var):
+                handles[str(node.var.name)] = str(handle.name)
 
     tirx.stmt_functor.post_order_visit(func.body, visit)
     for call in found:
@@ -66,7 +73,17 @@ def _calls(func: Any, device: Mapping[str, Any]) -> Iterator[KernelCall]:
             kernel, values = device[name], list(call.args[1:])
             tags = [str(tag) for tag in kernel.attrs["tirx.kernel_launch_params"]]
             count = len(kernel.params)
-            yield KernelCall(name, tuple(_parameter(p) for p in kernel.params), dict(zip(tags, values[count:])), dict(kernel.attrs.items()))
+            params = tuple(_parameter(p) for p in kernel.params)
+            known = {p: handles[str(v.name)] for p, v in zip(params, values) if isinstance(v, tirx.Var) and str(v.name) in handles}
+            yield KernelCall(name, params, dict(zip(tags, values[count:])), dict(kernel.attrs.items()), known)
+
+
+#: the field of a tensor's descriptor that holds its data pointer
+_DATA = 1
+
+
+def _is_call(node: Any, name: str) -> bool:
+    return isinstance(node, tirx.Call) and str(getattr(node.op, "name", "")).endswith(name)
 
 
 def _parameter(param: Any) -> str:
@@ -102,8 +119,10 @@ def _arguments(func: tirx.PrimFunc, call: KernelCall, source: str, values: Mappi
     read, written = reads_and_writes(load_program(source))  # (nothing is written: by a statement that has no tile semantics)
     buffers = {str(func.buffer_map[p].name): func.buffer_map[p] for p in func.params if p in func.buffer_map}
     scalars = {str(p.name): p for p in func.params if p not in func.buffer_map}
+    by_handle = {str(p.name): str(func.buffer_map[p].name) for p in func.params if p in func.buffer_map}
+    names = [by_handle.get(call.handles.get(name, ""), name) for name in call.params]
     args: list[Arg] = []
-    for name in call.params:
+    for name in names:
         if name in buffers:
             buffer = buffers[name]
             shape = tuple(size_of(e, values) for e in buffer.shape)
@@ -117,7 +136,7 @@ def _arguments(func: tirx.PrimFunc, call: KernelCall, source: str, values: Mappi
             args.append(ScalarArg(name, "s32", int(values[name])))
         else:
             raise LaunchError(f"{call.kernel}: parameter {name} is no argument of the function", hint="report this kernel")
-    missing = sorted((read | written) - set(call.params))
+    missing = sorted((read | written) - set(names))
     if missing:
         raise LaunchError(f"{call.kernel} gets no {', '.join(missing)}, which its tile program uses")
     return args

@@ -10,6 +10,8 @@ from volta_pass.references.library import CUDA_FUNCTIONS, CUDA_TYPES, cuda_progr
 
 #: their code works on the bits of a float, or loops
 _WITHOUT_FORMULA = ("log", "log2", "log10", "log1p", "sin", "cos", "tan", "pow", "fmod")
+#: logarithms in single precision: their code is read as the functions (``references.library_patterns``)
+_LOGARITHMS = ("log", "log2", "log10")
 _FORMATS = {"float32": "f32", "float64": "f64"}
 
 
@@ -17,8 +19,9 @@ def library_of(source: str, target: Any, config: Config) -> dict[str, str] | Non
     """PTX by key (``references.library``) of what a tile program in JSON may call, "" where it does not compile; None if it calls none."""
     names = [name for name in sorted(CUDA_FUNCTIONS) if f'"{name}"' in source]
     formats = [fmt for dtype, fmt in _FORMATS.items() if f'"{dtype}"' in source and fmt in CUDA_TYPES]
-    found = {f"{name}({fmt})": _compiled(name, fmt, library_to_ptx(target, config)) for name in names for fmt in formats}
-    return found or None
+    wanted = [(name, fmt) for name in names for fmt in formats]
+    wanted += [(name, "f32") for name in _LOGARITHMS if f'"{name}"' in source]
+    return {f"{name}({fmt})": _compiled(name, fmt, library_to_ptx(target, config)) for name, fmt in wanted} or None
 
 
 def remedy_of(source: str) -> str:

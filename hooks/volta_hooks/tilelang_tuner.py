@@ -106,4 +106,4 @@ def _launch(func: tirx.PrimFunc, source: str) -> Launch:
     """A launch of a tile program without its threads: its own grid, the function's arguments."""
     names = tuple(str(func.buffer_map[p].name if p in func.buffer_map else p.name) for p in func.params)
     extents = dict(zip(("blockIdx.x", "blockIdx.y", "blockIdx.z"), grid_of(load_program(source))))
-    return make_launch(func, KernelCall(str(func.attrs["global_symbol"]), names, extents, {}), source, {})
+    return make_launch(func, KernelCall(str(func.attrs["global_symbol"]), names, extents, {}, {}), source, {})

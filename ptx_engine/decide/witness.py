@@ -138,8 +138,9 @@ class Pair:
 
     def valueless(self) -> Confirmed | None:
         """A point at which one side is a real number, if the other side is one at no point: it is the constant +-infinity, or
-        (the candidate) NaN, or divides by zero at every point tried. Memory without contents could hold anything: None."""
-        if UNDEF in (*self.constants[0], *self.constants[1]):
+        (the candidate) NaN, or divides by zero at every point tried. Memory without contents could hold anything, and so could what
+        comes of an operation without a meaning: None."""
+        if UNDEF in (*self.constants[0], *self.constants[1]) or (self.cone.plan.codes == int(Op.OPAQUE)).any():
             return None
         drawn = random_inputs(self.arena, 4)(self.inputs)
         reals = Reals(self.arena, np.zeros(0, np.int32), _table(drawn), order=self.cone.plan)

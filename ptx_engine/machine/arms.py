@@ -1,7 +1,7 @@
 """Forward branches on symbolic data: every arm runs for all lanes, and where the arms meet registers become selections.
 
-Only arms that compute: a load, store, barrier, exchange between lanes, exit or loop in an arm leaves the branch refused. The approximations
-that compilers inline (erf, sin) branch like that on the size of their argument.
+Only arms that compute: a load, a store (but for the arguments of a call), a barrier, exchange between lanes, exit or loop in an arm
+leaves the branch refused. The approximations that compilers inline (erf, sin) branch like that on the size of their argument.
 """
 
 from __future__ import annotations
@@ -11,12 +11,15 @@ from dataclasses import dataclass
 
 from ptx_engine.errors import NotStructuredError, PtxError
 from ptx_engine.isa.bits import pred_ids
+from ptx_engine.isa.calls import EXTERN_CALL
 from ptx_engine.isa.compare import select, typed
 from ptx_engine.isa.group import Group
 from ptx_engine.isa.values import PRED, Sym, Value, is_partial
+from ptx_engine.machine.operand_names import names_of
 from ptx_engine.machine.polling import Poll
 from ptx_engine.machine.program import Block, Program, Terminator, located
 from ptx_engine.machine.register_kinds import RegisterKinds
+from ptx_engine.syntax.ast import Mem, Name
 from ptx_engine.terms import Ids, Op
 
 #: instructions that read and write registers only
@@ -24,7 +27,7 @@ COMPUTING = frozenset({
     "abs", "add", "addc", "and", "bfe", "bfi", "bfind", "bmsk", "brev", "clz", "cnot", "copysign", "cos", "cvt", "cvta", "div", "dp2a",
     "dp4a", "ex2", "fma", "fns", "lg2", "lop3", "mad", "mad24", "madc", "max", "min", "mov", "mul", "mul24", "neg", "not", "or",
     "popc", "prmt", "rcp", "rem", "rsqrt", "sad", "selp", "set", "setp", "shf", "shl", "shr", "sin", "slct", "sqrt", "sub", "subc",
-    "szext", "tanh", "testp", "xor",
+    "szext", "tanh", "testp", "xor", EXTERN_CALL,
 })  # fmt: skip
 
 
@@ -149,4 +152,27 @@ class Arms:
     def _computes(self, block: Block) -> bool:
         """Whether all of a block but its end only computes."""
         last = block.start + block.size - (block.end.kind != "fall")
-        return all(self._program.flat.instructions[pc].opcode in COMPUTING for pc in range(block.start, last))
+        instructions = self._program.flat.instructions[block.start : last]
+        moves = [i for i in instructions if i.opcode not in COMPUTING]
+        local = all(i.opcode in ("ld", "st") and i.modifiers[:1] == ("local",) for i in moves)
+        return local and (not moves or self._passing(block.start, last))
+
+    def _passing(self, start: int, last: int) -> bool:
+        """Whether the local memory that a block touches only passes values on within it, as calls pass their arguments: each variable is
+        named by loads and stores of this block alone, and what is loaded of it was stored before in the same place and size. Then
+        nobody sees that lanes which do not come here have stored, too."""
+        instructions = self._program.flat.instructions
+        moves = [pc for pc in range(start, last) if instructions[pc].opcode not in COMPUTING]
+        stored = set()
+        for instruction in (instructions[pc] for pc in moves):
+            memory = instruction.operands[instruction.opcode == "ld"]
+            if instruction.predicate is not None or not isinstance(memory, Mem) or not isinstance(memory.base, Name) or memory.extra:
+                return False
+            place = (memory.base.name, memory.offset, instruction.modifiers)
+            if instruction.opcode == "st":
+                stored.add(place)
+            elif place not in stored:
+                return False
+        names, own = {name for name, _, _ in stored}, set(moves)
+        others = (instruction for pc, instruction in enumerate(instructions) if pc not in own)
+        return not any(names.intersection(names_of(operand)) for instruction in others for operand in instruction.operands)

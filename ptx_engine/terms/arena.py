@@ -167,7 +167,7 @@ class Arena(Folding):
             return None
 
         chosen = self.folded(Op.ITE, fold, (condition, a, b))
-        if self.patterns and (_is_minus_infinity(a) or _is_minus_infinity(b)):
+        if self.patterns and (_is_infinity(a) or _is_infinity(b)):
             for pattern in self.patterns:
                 chosen = pattern.replaced(self, chosen)
         return chosen
@@ -202,8 +202,8 @@ class Arena(Folding):
         return self.emit(Op.OPAQUE, a, b, self.opaque_names.index(name))
 
 
-def _is_minus_infinity(ids: Ids) -> bool:
-    return ids == NEG_INF if isinstance(ids, int) else bool(ids.size) and bool((ids == NEG_INF).all())
+def _is_infinity(ids: Ids) -> bool:
+    return any(ids == each if isinstance(ids, int) else bool(ids.size) and bool((ids == each).all()) for each in (NEG_INF, POS_INF))
 
 
 def mpz_root(value: "object") -> "int | None":

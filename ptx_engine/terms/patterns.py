@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ptx_engine.terms.ops import TABLE, Op
-from ptx_engine.terms.storage import CONST_CAP, Ids
+from ptx_engine.terms.storage import CONST_CAP, NEG_INF, Ids
 
 if TYPE_CHECKING:
     from ptx_engine.terms.arena import Arena
@@ -53,7 +53,7 @@ class Pattern:
     def replaced(self, arena: Arena, ids: Ids) -> Ids:
         """The ids with the function in place of every lane that matches."""
         column = np.atleast_1d(np.asarray(ids, np.int32)).ravel()
-        alive, x = self._match(arena, column)
+        alive, x = self.match(arena, column)
         if not alive.any():
             return ids
         arena.assumptions.setdefault(self.assumption)
@@ -61,7 +61,7 @@ class Pattern:
         result[alive] = self.function(arena, x[alive])
         return int(result[0]) if isinstance(ids, int) else result.reshape(ids.shape)
 
-    def _match(self, arena: Arena, column: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def match(self, arena: Arena, column: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Which lanes match, and the term in the input's place."""
         columns = {self.root: column}
         alive = np.ones(column.shape, bool)
@@ -97,3 +97,54 @@ class Pattern:
                 name = self.source.opaque_names[mine]
                 mine = arena.opaque_names.index(name) if name in arena.opaque_names else -1
             alive &= theirs == mine
+
+
+#: operators whose value is no real number where one of their operands is none
+_STRICT = {Op.ADD: 2, Op.SUB: 2, Op.MUL: 2, Op.DIV: 2, Op.FMA: 3, Op.NEG: 1}
+#: how deep a logarithm is looked for
+_DEPTH = 4
+_ARITY = np.zeros(256, np.int8)
+_ARITY[[int(op) for op in _STRICT]] = list(_STRICT.values())
+
+
+@dataclass(frozen=True, eq=False)
+class Guard:
+    """``c ? -inf : e`` is ``e`` where ``c`` says that x is zero, and ``e`` is computed from log2(x) by arithmetic alone: at zero
+    neither is a real number, elsewhere they are the same. Compilers fold the arithmetic behind a logarithm into both ways of its code.
+
+    ``zero`` matches conditions that are true where their leaf is zero and nowhere else: whoever makes it vouches for that.
+    """
+
+    zero: Pattern
+
+    def replaced(self, arena: Arena, ids: Ids) -> Ids:
+        """The ids without the guard in every lane that has one."""
+        column = np.atleast_1d(np.asarray(ids, np.int32)).ravel()
+        codes, a, b, c = arena.columns()
+        alive = column >= CONST_CAP
+        at = np.where(alive, column, CONST_CAP)
+        alive &= (codes[at] == int(Op.ITE)) & (b[at] == NEG_INF)
+        if not alive.any():
+            return ids
+        is_zero, x = self.zero.match(arena, a[at])
+        alive &= is_zero & self._computed_from(arena, c[at], x)
+        if not alive.any():
+            return ids
+        result = np.where(alive, c[at], column)
+        return int(result[0]) if isinstance(ids, int) else result.reshape(ids.shape)
+
+    @staticmethod
+    def _computed_from(arena: Arena, column: np.ndarray, x: np.ndarray) -> np.ndarray:
+        """Which terms are log2(x), or arithmetic on it."""
+        codes, *slots = arena.columns()
+        found, level = np.zeros(column.shape, bool), [column]
+        for _ in range(_DEPTH + 1):
+            below = []
+            for ids in level:
+                at = np.where(ids >= CONST_CAP, ids, CONST_CAP)
+                inner = ids >= CONST_CAP
+                found |= inner & (codes[at] == int(Op.LOG2)) & (slots[0][at] == x)
+                arity = _ARITY[codes[at]] * inner
+                below += [np.where(arity > i, slots[i][at], 0) for i in range(3) if (arity > i).any()]
+            level = below
+        return found

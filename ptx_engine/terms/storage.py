@@ -23,7 +23,7 @@ from ptx_engine.terms.constants import Const, Special
 from ptx_engine.terms.ops import Op
 
 if TYPE_CHECKING:
-    from ptx_engine.terms.patterns import Pattern
+    from ptx_engine.terms.patterns import Guard, Pattern
 
 Ids = Union[int, "np.ndarray[tuple[int, ...], np.dtype[np.int32]]"]
 
@@ -105,7 +105,7 @@ class Storage:
         self.naries: list[NaryRecord] = []
         self.opaque_names: list[str] = []
         #: known terms that are read as functions, looked for where a selection has minus infinity (``patterns``)
-        self.patterns: list[Pattern] = []
+        self.patterns: list[Pattern | Guard] = []
         #: whether bits of floats that meet integer arithmetic are functions of the float; else that is refused, with its line
         self.words_of_floats = False
         #: assumption ledger entries: what this arena's construction leaned on, in order of first use

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from volta_pass import TensorSpec, cuda_kernel
+from volta_pass.cuda_api import CudaLaunch
 from volta_pass.kernel_report import KernelReport
 from volta_pass.references.tensor_functions import erf
 
@@ -52,10 +53,78 @@ def test_the_function_itself_stays_what_it_is() -> None:
         assert not any("library" in text for text in report.assumptions)
 
 
-@pytest.mark.parametrize("body", ["logf(v)", "powf(v, 2.5f)", "sinf(v)"])
+CALLED = [
+    ("logf(v)", lambda x: np.log(x), lambda x: np.log2(x)),
+    ("log1pf(expf(v))", lambda x: np.log(1 + np.exp(x)), lambda x: np.log(1 + np.exp(-x))),
+    ("v > 0 ? v : expm1f(v)", lambda x: np.where(x > 0, x, np.exp(x) - 1), lambda x: np.where(x > 0, x, np.exp(x))),
+    ("powf(v, 2.5f) + pow(v, 3)", lambda x: x**2.5 + x * x * x, lambda x: x**2.5 + x * x),
+    ("sinf(1e6f * v) * cosf(v)", lambda x: np.sin(1e6 * x) * np.cos(x), lambda x: np.cos(1e6 * x) * np.sin(x)),
+    ("fmodf(v, 1.5f)", lambda x: np.fmod(x, 1.5), lambda x: np.fmod(x, 2.5)),
+    ("(float)(exp((double)v) * log((double)v))", lambda x: np.exp(x) * np.log(x), lambda x: np.exp2(x) * np.log(x)),
+]
+
+
+@pytest.mark.parametrize(("body", "right", "wrong"), CALLED, ids=[row[0] for row in CALLED])
+def test_functions_without_a_formula_are_called(body: str, right: Callable[..., object], wrong: Callable[..., object]) -> None:
+    report = check(body, right)
+    assert report.verdict == "proved", (report.reason, report.errors)
+    assert "has no formula" in report.assumptions[0] and not report.errors
+    assert check(body, wrong).verdict == "refuted"
+
+
+def test_two_kernels_that_call_the_same_function() -> None:
+    def kernel(body: str) -> CudaLaunch:
+        text = f"""template <int N> __global__ void k(const float* x, float* y) {{
+    float s, c, v = x[threadIdx.x];
+    sincosf(v, &s, &c);
+    y[threadIdx.x] = {body};
+}}"""
+        return cuda_kernel(text, entry="k<1>")[1, 64]
+
+    first = kernel("s * c + logf(v)")
+    assert first.validate(ARGS, reference=kernel("logf(v) + c * __sinf(v)")).verdict == "proved"
+    assert first.validate(ARGS, reference=kernel("logf(v) + c * c")).verdict == "refuted"
+
+
+def test_a_missing_barrier_is_found_beside_a_called_function() -> None:
+    for barrier, verdict in (("__syncthreads();", "proved"), ("", "refuted")):
+        text = f"""__global__ void k(const float* x, float* y) {{
+    __shared__ float s[64];
+    s[threadIdx.x] = logf(x[threadIdx.x]);
+    {barrier}
+    y[threadIdx.x] = s[63 - threadIdx.x];
+}}"""
+        kernel = cuda_kernel(text)[1, 64]
+        assert kernel(**ARGS).verdict == verdict
+        assert kernel.validate(ARGS, reference=lambda x: np.log(x[::-1])).verdict == verdict
+
+
+def test_functions_of_the_users_own_stay_theirs() -> None:
+    text = """namespace mine { __device__ float log(float x) { return 2 * x; } }
+__global__ void k(const float* x, float* y) { y[threadIdx.x] = mine::log(x[threadIdx.x]) + sinf(x[threadIdx.x]); }"""
+    kernel = cuda_kernel(text)[1, 64]
+    assert kernel.validate(ARGS, reference=lambda x: 2 * x + np.sin(x)).verdict == "proved"
+    assert kernel.validate(ARGS, reference=lambda x: np.log(x) + np.sin(x)).verdict == "refuted"
+
+
+@pytest.mark.parametrize("body", ["lgammaf(v)", "atan2f(v, v)"])
 def test_what_has_no_formula_says_what_to_do(body: str) -> None:
     report = check(body, lambda x: x)
     assert report.verdict == "unsupported"
     assert f"CUDA's code of {body.partition('(')[0]} has no formula here" in report.errors[0]
     assert check("mine(v)", lambda x: np.log(x), externs={"mine": "log"}).verdict == "proved"
     assert check("mine(v)", lambda x: np.log2(x), externs={"mine": "log"}).verdict == "refuted"
+
+
+def test_outputs_that_nobody_named_are_what_is_written() -> None:
+    twice, thrice = (
+        cuda_kernel(f"__global__ void k(const float* x, float* y) {{ y[threadIdx.x] = {n} * x[threadIdx.x]; }}") for n in (2, 3)
+    )
+    nothing = cuda_kernel("__global__ void k(const float* x, float* y) { }")
+    assert twice[1, 64].validate(ARGS, reference=lambda x: x + x).verdict == "proved"
+    assert twice[1, 64].validate(ARGS, reference=lambda x: 3 * x).verdict == "refuted"
+    assert twice[1, 64].validate(ARGS, reference=twice[1, 64]).verdict == "proved"
+    assert twice[1, 64].validate(ARGS, reference=thrice[1, 64]).verdict == "refuted"
+    assert twice[1, 64].validate(ARGS, reference=nothing[1, 64]).verdict == "refuted"
+    assert nothing[1, 64].validate(ARGS, reference=twice[1, 64]).verdict == "refuted"
+    assert nothing[1, 64].validate(ARGS, reference=nothing[1, 64]).verdict == "unknown"

@@ -301,6 +301,13 @@ def test_division_by_zero_everywhere_is_no_witness() -> None:
     assert verdict.status is not Status.REFUTED
 
 
+def test_an_operation_without_a_meaning_is_no_witness() -> None:
+    """Its value is not known, which is not to say that it is no number."""
+    arena, x = vector(1)
+    verdict = compare(arena, arena.exp2(x), arena.opaque("xor of floats", x))
+    assert verdict.status is Status.UNKNOWN
+
+
 def test_opaque_operations_are_in_the_ledger() -> None:
     arena, x = vector()
     verdict = compare(arena, arena.opaque("xor of floats", x), arena.opaque("xor of floats", x))

@@ -41,6 +41,11 @@ CASES = {
         "setp.lt.f32 %p1, %f0, 0f00000000;\nsetp.lt.f32 %p2, %f0, 0f3F800000;\n@%p1 bra J;\nsetp.gt.f32 %p2, %f0, 0f40000000;\nJ:\nselp.f32 %f9, 0f3F800000, 0f00000000, %p2;",
         lambda x: float(x < 1) if x < 0 else float(x > 2),
     ),
+    "what a call passes through local memory": (
+        "{\n.local .b32 a;\nmov.f32 %f9, %f0;\nsetp.lt.f32 %p1, %f0, 0f00000000;\n@!%p1 bra J;\nst.local.f32 [a], %f0;\nld.local.f32 %f1, [a];\n"
+        "neg.f32 %f9, %f1;\nJ:\n}",
+        abs,
+    ),
     "sign of one onto another": (
         "abs.f32 %f1, %f0;\nadd.f32 %f1, %f1, 0f3F800000;\nand.b32 %r3, %f0, 0x80000000;\nor.b32 %f9, %f1, %r3;",
         lambda x: np.copysign(abs(x) + 1, x),
@@ -81,6 +86,17 @@ REFUSED = {
     "a shuffle in an arm": "mov.f32 %f9, %f0;\nsetp.lt.f32 %p1, %f0, 0f00000000;\n@%p1 bra J;\nshfl.sync.bfly.b32 %f9, %f0, 1, 31, -1;\nJ:",
     "a barrier in an arm": "mov.f32 %f9, %f0;\nsetp.lt.f32 %p1, %f0, 0f00000000;\n@%p1 bra J;\nbar.sync 0;\nJ:",
     "an exit in an arm": "mov.f32 %f9, %f0;\nsetp.lt.f32 %p1, %f0, 0f00000000;\n@%p1 bra J;\nexit;\nJ:",
+    "local memory that is read elsewhere": (
+        "{\n.local .b32 a;\nst.local.f32 [a], 0f3F800000;\nsetp.lt.f32 %p1, %f0, 0f00000000;\n@!%p1 bra J;\nst.local.f32 [a], %f0;\nJ:\n"
+        "ld.local.f32 %f9, [a];\n}"
+    ),
+    "local memory whose address goes elsewhere": (
+        "{\n.local .b32 a;\nmov.u64 %d7, 0;\nsetp.lt.f32 %p1, %f0, 0f00000000;\n@!%p1 bra J;\nmov.u64 %d7, a;\nst.local.f32 [a], %f0;\nJ:\n"
+        "ld.local.f32 %f9, [%d7];\n}"
+    ),
+    "local memory that is read before it is written": (
+        "{\n.local .b32 a;\nmov.f32 %f9, %f0;\nsetp.lt.f32 %p1, %f0, 0f00000000;\n@!%p1 bra J;\nld.local.f32 %f9, [a];\nst.local.f32 [a], %f0;\nJ:\n}"
+    ),
     "a loop": "mov.f32 %f9, %f0;\nL:\nmul.f32 %f9, %f9, 0f3F000000;\nsetp.gt.f32 %p1, %f9, 0f3F800000;\n@%p1 bra L;",
     "a register of one arm only": "setp.lt.f32 %p1, %f0, 0f00000000;\n@%p1 bra J;\nmov.f32 %f9, %f0;\nJ:",
     "bits of no known type": (

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ptx_engine.terms.arena import NEG_INF, Arena
+from ptx_engine.terms.arena import NEG_INF, POS_INF, Arena
 from ptx_engine.terms.ops import Op
-from ptx_engine.terms.patterns import Pattern
+from ptx_engine.terms.patterns import Guard, Pattern
 
 
 def shape(arena, x, factor=2, name="bits", last=None):
@@ -56,3 +56,41 @@ def test_what_is_no_term_of_one_input_is_no_pattern():
     for root, leaf in ((shape(arena, x, last=y), x), (shape(arena, x), y)):
         with pytest.raises(ValueError):
             Pattern(arena, root, leaf, lambda target, ids: ids, "")
+
+
+@pytest.fixture
+def guard():
+    source = Arena()
+    leaf = -1 - source.add_input("x", 1, "f32").base
+    return Guard(Pattern(source, source.compare(Op.EQ, leaf, 0), leaf, lambda target, x: x, ""))
+
+
+def guarded(arena, x, rest, low=NEG_INF):
+    arena.patterns, kept = [], arena.patterns
+    made = arena.select(arena.compare(Op.EQ, x, 0), low, rest)
+    arena.patterns = kept
+    return made
+
+
+def test_a_guard_of_arithmetic_on_a_logarithm_falls(guard):
+    arena = Arena()
+    x = arena.add_input("a", 3, "f32").ids(np.arange(3))
+    for rest in (arena.log2(x), arena.add(arena.mul(arena.log2(x), arena.rational(3)), x), arena.neg(arena.div(arena.log2(x), x))):
+        assert (guard.replaced(arena, guarded(arena, x, rest)) == rest).all()
+        assert guard.replaced(arena, int(guarded(arena, x, rest)[1])) == rest[1]
+
+
+def test_any_other_guard_stands(guard):
+    arena = Arena()
+    x, y = arena.add_input("a", 2, "f32").ids(np.arange(2))
+    one = arena.rational(1)
+    for made in (
+        guarded(arena, x, arena.log2(y)),
+        guarded(arena, x, x),
+        guarded(arena, x, arena.log2(x), low=one),
+        guarded(arena, x, arena.log2(x), low=POS_INF),
+        guarded(arena, x, arena.exp2(arena.log2(x))),
+        guarded(arena, arena.add(x, one), arena.log2(x)),
+        guarded(arena, x, arena.maximum(arena.log2(x), y)),
+    ):
+        assert arena.node(int(made))[0] is Op.ITE and guard.replaced(arena, int(made)) == made

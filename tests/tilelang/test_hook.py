@@ -162,6 +162,22 @@ def test_what_has_no_tile_semantics_is_unsupported_with_its_line(session, capsys
     assert "test_hook.py" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(("change", "status"), [(None, Status.PROVED), (("[", "[1 ^ "), Status.REFUTED)])
+def test_views_of_arguments(change: "tuple[str, str] | None", status: Status, compiled) -> None:
+    """A view gives the data of an argument another name, which the kernel's parameter takes over."""
+
+    @T.prim_func
+    def main(X: T.Tensor((8, 16), "float32"), Y: T.Tensor((4, 32), "float32")):
+        with T.Kernel(1, threads=128):
+            flat = T.Tensor((128,), "float32", X.data)
+            out = T.Tensor((128,), "float32", Y.data)
+            for i in T.Parallel(128):
+                out[i] = flat[i] * T.float32(2)
+
+    report = compiled(main, change=None if change is None else lambda text: text.replace("flat[", "flat[1 ^ "))[0]
+    assert report.status is status, (report.reason, report.errors)
+
+
 def test_what_an_unknown_statement_writes_is_no_fault(session) -> None:
     """A loop over threads is not looked into: that the kernel writes A says nothing against it."""
 

@@ -19,9 +19,14 @@ def ready_cuda(side: SideSpec, spec: Spec, options: CheckOptions) -> ReadySide:
     done = compile_side(side)
     ready = ready_ptx(replace(side, entry=done.entry), done.ptx, spec, options, f"{Path(side.source).stem}.ptx")
     ready.kernel, ready.toolchain = done.kernel, done.toolchain
-    ready.side = replace(ready.side, functions=CudaFunctions(source_of(side), side.compiler))
+    ready.side = replace(ready.side, functions=functions_of(side))
     ready.seconds["compile"] = done.seconds
     return ready
+
+
+def functions_of(side: SideSpec) -> CudaFunctions:
+    """The library functions of a side's compiler."""
+    return CudaFunctions(source_of(side), side.compiler, side.entry)
 
 
 def source_of(side: SideSpec) -> CudaSource:

@@ -12,12 +12,13 @@ from pathlib import Path
 
 from ptx_engine.errors import BudgetError, NotStructuredError, PtxError, UnsupportedError
 from ptx_engine.findings import Finding
-from ptx_engine.launch import BoundLaunch, TensorArg
+from ptx_engine.launch import BoundLaunch, Role, TensorArg
 from ptx_engine.terms.arena import Arena
 from ptx_engine.verdict import Explanation, Method, Status, Verdict
 from ptx_engine.watching import Step, tell
 from volta_pass.check.binding import bind_sides
 from volta_pass.check.coverage import comparable, element_count
+from volta_pass.check.library_calls import with_library_calls
 from volta_pass.check.memory import peak_mib
 from volta_pass.check.options import CheckOptions
 from volta_pass.check.sides import ReadySide, SideRun, ready_side, refuse_unknown_names
@@ -44,7 +45,22 @@ def check_spec(spec: Spec, options: CheckOptions | None = None) -> KernelReport:
 
 
 def _checked(spec: Spec, options: CheckOptions) -> tuple[KernelReport, bool]:
-    """The report, and whether a side ran in parts. Raises NotSeparableError where that cannot be."""
+    """The report, and whether a side ran in parts. Raises NotSeparableError where that cannot be.
+
+    What has no semantics here is checked once more with CUDA's library functions as calls, where it has any.
+    """
+    report, split = _checked_once(spec, options)
+    called = with_library_calls(spec) if report.status is Status.UNSUPPORTED else None
+    if called is None:
+        return report, split
+    again, split = _checked_once(called[0], options)
+    if again.status is Status.UNSUPPORTED:
+        return report, split
+    again.assumptions = [called[1], *again.assumptions]
+    return again, split
+
+
+def _checked_once(spec: Spec, options: CheckOptions) -> tuple[KernelReport, bool]:
     start = time.perf_counter()
     report = KernelReport(kernel=spec.candidate.entry or Path(spec.candidate.source).stem)
     check = _Check(spec, options, report)
@@ -93,10 +109,21 @@ class _Check:
         if reference is None:
             self._conclude_alone(run, bounds[0])
             return
+        if not spec.outputs:
+            reference = self._with_outputs(run, reference)
         expected = self._execute(reference, bounds[-1], "evaluating the reference")
         report.findings += [_of_reference(finding) for finding in expected.findings]
         self._compare(bounds[0], reference, expected, run)
         self._compare_by_library(bounds, candidate, reference, run)
+
+    def _with_outputs(self, run: SideRun, reference: ReadySide) -> ReadySide:
+        """Nobody said what a function returns: all that the candidate writes, or may write where it writes nothing."""
+        if reference.side.kind is not SideKind.PYTHON:
+            return reference
+        written = tuple(name for name, footprint in run.footprints.items() if len(footprint.index))
+        allowed = tuple(name for name, arg in self.report.tensors.items() if arg.role is not Role.IN)
+        self.spec = replace(self.spec, outputs=written or allowed)
+        return ready_side(reference.side, self.spec, self.options)
 
     def _compare_by_library(self, bounds: list[BoundLaunch], candidate: ReadySide, reference: ReadySide, run: SideRun) -> None:
         """A kernel that differs from a Python function may do so by what CUDA's library computes for tanh, erf and others, which are
@@ -179,6 +206,10 @@ class _Check:
         limit = self.options.budget_seconds
         budget = Budget() if limit is None else Budget(seconds=limit)
         outputs, auxiliary = self.spec.outputs, self.spec.auxiliary
+        if not outputs:  # nobody said: all that either side writes
+            outputs = tuple(dict.fromkeys(name for side in (left, right) for name, footprint in side.items() if len(footprint.index)))
+            if not outputs:
+                return Verdict(Status.UNKNOWN, Method.EXACT, [], "neither side writes a tensor")
         return decide(bound.arena, left, right, launch=bound, outputs=outputs, auxiliary=auxiliary, budget=budget)
 
 

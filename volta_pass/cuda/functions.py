@@ -12,10 +12,11 @@ from volta_pass.cuda.compile import compile_cuda
 from volta_pass.cuda.source import CudaSource
 from volta_pass.references.library import CUDA_FUNCTIONS, CUDA_TYPES, Library, cuda_program
 
-#: functions whose library code works on the bits of a float, or loops: it has no formula over the reals here
+#: functions whose library code works on the bits of a float, or loops: it has no formula over the reals here (most of them are called
+#: instead, ``library_calls``; this is for what is left)
 _WITHOUT_FORMULA = re.compile(
     r"\b(log|log2|log10|log1p|logb|pow|exp10|expm1|sin|cos|tan|sincos|sinh|cosh|erfc|erfinv|fmod|remainder|hypot|norm3d|normcdf|cyl_bessel_i0"
-    r"|asinh|acosh|atanh|tgamma|lgamma|j0|j1|y0|y1|ldexp|frexp|exp|tanh)f?\s*\("
+    r"|asinh|acosh|atanh|atan2|cbrt|rcbrt|tgamma|lgamma|j0|j1|y0|y1|ldexp|frexp|exp|tanh)f?\s*\("
 )
 
 
@@ -25,6 +26,8 @@ class CudaFunctions:
 
     source: CudaSource
     compiler: str
+    #: the entry as it is named in the source; None: the only one
+    entry: str | None = None
 
     def __call__(self) -> Library:
         return Library(_Texts(self.source, self.compiler))

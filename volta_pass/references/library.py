@@ -31,6 +31,7 @@ OPERATIONS = frozenset({"math.erf", "math.erfc", "math.sin", "math.cos", "math.t
 #: functions whose code is read as the function itself (``library_patterns``): name -> function
 RECOGNISED = {
     "math.log": "log", "math.log2": "log2", "math.log10": "log10", "__nv_logf": "log", "__nv_log2f": "log2", "__nv_log10f": "log10",
+    "log": "log", "log2": "log2", "log10": "log10",
 }  # fmt: skip
 #: extern functions that are one exact instruction, or exact over the reals
 _EXACT = re.compile(

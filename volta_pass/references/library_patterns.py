@@ -13,7 +13,9 @@ import numpy as np
 
 from ptx_engine.errors import PtxError
 from ptx_engine.terms import Arena, Ids
-from ptx_engine.terms.patterns import Pattern
+from ptx_engine.terms.arena import CONST_CAP, NEG_INF, POS_INF
+from ptx_engine.terms.ops import Op
+from ptx_engine.terms.patterns import Guard, Pattern
 from volta_pass.references.library import LANES, RECOGNISED, formula_of
 from volta_pass.references.ttir_float import FUNCTIONS
 
@@ -21,27 +23,62 @@ from volta_pass.references.ttir_float import FUNCTIONS
 _NEAR = 2.0**-21
 
 
-def patterns_of(texts: Mapping[str, str] | None) -> list[Pattern]:
+def patterns_of(texts: Mapping[str, str] | None) -> list[Pattern | Guard]:
     """Patterns of the recognised functions among a job's library code."""
-    found = [_pattern(key, text) for key, text in (texts or {}).items()]
-    return [pattern for pattern in found if pattern is not None]
+    return [pattern for key, text in (texts or {}).items() for pattern in _patterns(key, text)]
 
 
 @lru_cache(maxsize=32)
-def _pattern(key: str, text: str) -> Pattern | None:
+def _patterns(key: str, text: str) -> tuple["Pattern | Guard", ...]:
     name = RECOGNISED.get(key.partition("(")[0])
     if name is None or not key.endswith("(f32)") or not text or not _computes(text, getattr(np, name)):
-        return None
+        return ()
     formula = formula_of(key, text, 1)
     if formula is None:
-        return None
+        return ()
     arena, inputs, root = formula
     emit: Callable[[Arena, Ids], Ids] = FUNCTIONS[name]
+    assumption = f"{key} of the compiler's device library is the function {name}: its code agrees on {LANES} numbers"
+    leaf = int(inputs[0].ids(0))
     try:
-        assumption = f"{key} of the compiler's device library is the function {name}: its code agrees on {LANES} numbers"
-        return Pattern(arena, root, int(inputs[0].ids(0)), emit, assumption)
+        whole = Pattern(arena, root, leaf, emit, assumption)
+        parts = _guarded(arena, root, leaf)
+        return (whole,) if parts is None else (Pattern(arena, parts[1], leaf, emit, assumption), Guard(parts[0]), whole)
     except ValueError:
+        return ()
+
+
+def _guarded(arena: Arena, root: int, leaf: int) -> tuple[Pattern, int] | None:
+    """The test for zero and the rest of ``x == 0 ? -inf : (... ? y : inf)``, as which logarithms are computed; None for other code.
+
+    The rest is the logarithm of what is positive; of anything else a logarithm is no real number, whatever the rest would be there.
+    """
+    op, test, low, rest = arena.node(root)
+    if op is not Op.ITE or low != NEG_INF or test < CONST_CAP or rest < CONST_CAP or not _tests_for_zero(arena, test, leaf):
         return None
+    inner = arena.node(rest)
+    if inner[0] is not Op.ITE or POS_INF not in inner[2:4]:
+        return None
+    return Pattern(arena, test, leaf, lambda target, x: target.compare(Op.EQ, x, 0), ""), rest
+
+
+def _tests_for_zero(arena: Arena, test: int, leaf: int) -> bool:
+    """Whether a condition is ``x == 0``, or that of x scaled by a positive constant where it is small."""
+    op, x, zero, _ = arena.node(test)
+    if op is not Op.EQ or zero != 0:
+        return False
+    if x == leaf:
+        return True
+    if x < CONST_CAP:
+        return False
+    op, small, scaled, other = arena.node(x)
+    if op is not Op.ITE or other != leaf or small < CONST_CAP or scaled < CONST_CAP:
+        return False
+    product, bound = arena.node(scaled), arena.node(small)
+    if product[:2] != (Op.MUL, leaf) or not 0 <= product[2] < CONST_CAP or bound[:2] != (Op.LT, leaf):
+        return False
+    factor = arena.consts[product[2]]
+    return bool(factor.is_rational and factor.coef > 0)
 
 
 def _computes(text: str, function: Callable[[np.ndarray], np.ndarray]) -> bool:
