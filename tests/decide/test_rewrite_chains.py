@@ -94,7 +94,12 @@ def test_a_change_anywhere_in_a_chain_is_never_proved(seed: int, before: int, af
 def test_no_chain_of_any_operators_is_refuted(seed: int, steps: int) -> None:
     terms = Terms(seed)
     reference = terms.term(3)
-    assert _status(terms, reference, _chain(terms, reference, steps)) is not Status.REFUTED
+    verdict = _verdict(terms, reference, _chain(terms, reference, steps))
+    # max(log2(x - x), y) is y in IEEE's infinities, and NaN when written as -(-inf + y - ...): rules hold where both have a value
+    witness = verdict.outputs[0].witness
+    assert verdict.status is not Status.REFUTED or (
+        witness is not None and "undefined" in (witness.reference_value, witness.candidate_value)
+    )
 
 
 # --- an independent evaluation ------------------------------------------------------------------
