@@ -145,10 +145,15 @@ class Level:
 
     @property
     def sets(self) -> np.ndarray:
-        """Set hashes of max and min nodes: the sum of mixed members, so that nesting and order do not matter."""
+        """Set hashes of max and min nodes, by their number in ``extremes``: the sum of mixed members, so that nesting and order do
+        not matter."""
         if self._sets is None:
-            self._sets = np.zeros((len(self.plan.ids), self.points), np.uint64)
+            self._sets = np.zeros((int(self.plan.extremes[-1]), self.points), np.uint64)
         return self._sets
+
+    def keep_set(self, ids: np.ndarray, total: np.ndarray) -> None:
+        """Note the set hashes of max and min nodes."""
+        self.sets[self.plan.extremes.take(ids)] = total
 
     def members(self, ids: np.ndarray, values: np.ndarray, ops: tuple[Op, Op]) -> np.ndarray:
         """What operands add to a set: their own set if they are the same kind of node, else the mixed value."""
@@ -156,7 +161,7 @@ class Level:
         codes = self.plan.codes.take(ids)
         nested = (codes == ops[0]) | (codes == ops[1])
         if nested.any():
-            mixed[nested] = self.sets[ids[nested]]
+            mixed[nested] = self.sets[self.plan.extremes.take(ids[nested])]
         return mixed
 
     def set_value(self, total: np.ndarray) -> np.ndarray:

@@ -113,7 +113,7 @@ def _pair_set(level: Level, step: Step, ops: tuple[Op, Op], negated: bool) -> np
     mixed, other = level.members(step.a, x, ops), level.members(step.b, y, ops)
     same = mixed == other
     total = mixed + np.where(same, np.uint64(0), other)
-    level.sets[step.ids] = total
+    level.keep_set(step.ids, total)
     result = np.where(same, x, level.set_value(total))
     return level.field.neg(result) if negated else result
 
@@ -132,7 +132,7 @@ def _row_set(level: Level, step: Step, ops: tuple[Op, Op], negated: bool) -> np.
     mixed[gone] = 0
     mixed[:, 1:][operands[:, 1:] == operands[:, :-1]] = 0
     total = np.where(same, mixed[rows, first], mixed.sum(axis=1, dtype=np.uint64))
-    level.sets[step.ids] = total
+    level.keep_set(step.ids, total)
     result = np.where(same, values[rows, first], level.set_value(total))
     return level.field.neg(result) if negated else result
 

@@ -16,8 +16,13 @@ from ptx_engine.decide.steps import ALL_PARTS, LEVELS, RAISING, Mode, Step
 from ptx_engine.decide.sweep import Sweep
 from ptx_engine.decide.sweep_emissions import DENSE, EmissionSweep
 from ptx_engine.terms.arena import CONST_CAP, Arena
+from ptx_engine.terms.ops import Op
 
 __all__ = ["LEVELS", "RAISING", "Mode", "Plan", "Step", "plan", "store"]
+
+
+_EXTREME = np.zeros(256, bool)
+_EXTREME[[Op.MAX, Op.MIN, Op.NMAX, Op.NMIN]] = True
 
 
 @dataclass
@@ -33,6 +38,15 @@ class Plan:
     codes: np.ndarray
     constants: int
     inputs: int
+    _extremes: np.ndarray | None = None
+
+    @property
+    def extremes(self) -> np.ndarray:
+        """By position, how many maxima and minima lie before it, so that these have a table of their own; their count stands last."""
+        if self._extremes is None:
+            self._extremes = np.zeros(len(self.codes) + 1, np.int32)
+            np.cumsum(_EXTREME[self.codes], out=self._extremes[1:])
+        return self._extremes
 
     def upward(self, level: int) -> Iterator[Step]:
         """Steps in evaluation order (operands first), restricted to the nodes needed at a level."""
@@ -107,7 +121,24 @@ def _placed(arena: Arena, steps: list[Step], need: np.ndarray) -> Plan:
     for step in steps:
         codes[first : first + step.ids.size] = step.op
         first += step.ids.size
-    return Plan(arena, [step.moved(position) for step in steps], need, position, ids, codes, constants, len(inputs))
+    places = Places(position, sum(step.held() for step in steps))
+    return Plan(arena, [step.moved(places.of) for step in steps], need, position, ids, codes, constants, len(inputs))
+
+
+class Places:
+    """Positions of many columns of ids, one behind the other in one array: so large a one is laid out in few, large pages, while
+    as many small ones cost a page fault every thousand ids."""
+
+    def __init__(self, position: np.ndarray, count: int) -> None:
+        self._position = position
+        self._table = np.empty(count, position.dtype)
+        self._filled = 0
+
+    def of(self, ids: np.ndarray) -> np.ndarray:
+        """The positions of ids, of any shape; negative ids count from the end."""
+        start, self._filled = self._filled, self._filled + ids.size
+        # (every id is one of the plan's; with bounds checked, take would fill a copy of its output)
+        return self._position.take(ids, out=self._table[start : self._filled].reshape(ids.shape), mode="wrap")
 
 
 def store(values: np.ndarray, ids: np.ndarray, result: np.ndarray) -> None:

@@ -6,6 +6,7 @@ exponents, see ``fingerprint``).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import Enum
 
@@ -83,13 +84,15 @@ class Step:
             found.append(self.operands)
         return found
 
-    def moved(self, position: np.ndarray) -> Step:
-        """The same step with positions for ids."""
+    def held(self) -> int:
+        """How many ids it holds."""
+        return self.ids.size + sum(x.size for x in self.operand_ids())
+
+    def moved(self, place: Callable[[np.ndarray], np.ndarray]) -> Step:
+        """The same step with ``place`` of its ids for them."""
         slots = ID_SLOTS[self.op]
-        a, b, c = (position.take(x) if used and x is not None else x for x, used in zip((self.a, self.b, self.c), slots))
         if self.rows is not None and self.cols is not None and self.c is not None:
-            return replace(
-                self, ids=position.take(self.ids), c=position.take(self.c), rows=position.take(self.rows), cols=position.take(self.cols)
-            )
-        operands = None if self.operands is None else position.take(self.operands)
-        return replace(self, ids=position.take(self.ids), a=a, b=b, c=c, operands=operands)
+            return replace(self, ids=place(self.ids), c=place(self.c), rows=place(self.rows), cols=place(self.cols))
+        a, b, c = (place(x) if used and x is not None else x for x, used in zip((self.a, self.b, self.c), slots))
+        operands = None if self.operands is None else place(self.operands)
+        return replace(self, ids=place(self.ids), a=a, b=b, c=c, operands=operands)

@@ -473,3 +473,21 @@ def test_softmax_in_any_blocking_and_its_missing_rescale() -> None:
     values = fingerprint(arena, np.array(ids))
     assert (values[:4] == values[0]).all()
     assert (values[4] != values[0]).all()
+
+
+def test_sets_of_maxima_and_minima_lie_in_a_table_of_their_own() -> None:
+    """Nested maxima and minima between other operators: as many rows as there are of them, and each finds its own."""
+    arena = Arena()
+    x = arena.add_input("x", 8, "f32")
+    a, b, c, d = (int(x.ids(i)) for i in range(4))
+    inner = int(arena.maximum(int(arena.exp(a)), b))
+    lower = int(arena.minimum(int(arena.add(inner, c)), d))
+    first = int(arena.maximum(int(arena.maximum(inner, lower)), int(arena.mul(c, d))))
+    second = int(arena.maximum(int(arena.mul(d, c)), int(arena.maximum(lower, int(arena.maximum(b, int(arena.exp(a))))))))
+    other = int(arena.maximum(int(arena.mul(d, c)), int(arena.maximum(lower, int(arena.minimum(b, int(arena.exp(a))))))))
+    prints = Fingerprints(arena, np.array([first, second, other], np.int32))
+    values = prints.of(np.array([first, second, other]))
+    assert (values[0] == values[1]).all()
+    assert (values[0] != values[2]).any()
+    extremes = sum(int(op) in (Op.MAX, Op.MIN) for op in prints.plan.codes)
+    assert int(prints.plan.extremes[-1]) == extremes == len(prints._levels[0].sets)
