@@ -19,8 +19,11 @@ class Status(Enum):
 
 
 class Method(Enum):
+    """How outputs were compared; ORDER: not at all, order and memory alone were checked."""
+
     EXACT = "exact"
     FINGERPRINT = "fingerprint"
+    ORDER = "order"
 
 
 @dataclass(frozen=True, slots=True)

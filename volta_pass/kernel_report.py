@@ -132,7 +132,7 @@ class KernelReport:
             "configuration": {key: _plain(value) for key, value in self.configuration.items()},
             "target": self.target,
             "verdict": self.verdict,
-            "method": self.method.value,
+            "method": (self.method if deciding else Method.ORDER).value,
             "reason": self.reason,
             "blame": asdict(self.blame),
             "findings": [finding_to_json(finding) for finding in self.findings],

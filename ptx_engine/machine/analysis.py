@@ -14,6 +14,7 @@ from ptx_engine.machine.control_flow import EXIT, Graph, Loop
 from ptx_engine.machine.data_flow import ARITHMETIC
 from ptx_engine.machine.influence import SILENT, Influence, is_wait
 from ptx_engine.machine.recording import Uses
+from ptx_engine.machine.successes import Successes
 from ptx_engine.machine.ticket_flow import TicketFlow
 from ptx_engine.syntax.ast import Instruction, Name
 
@@ -72,9 +73,25 @@ class Analysis:
         whether it may be one of global memory."""
         return self._influence.harmless(instruction, reaches_global)
 
-    def certain(self, wait: int) -> bool:
-        """Whether what has an effect after a wait for an mbarrier runs only after its success."""
-        return self._certainty.certain(wait)
+    @cached_property
+    def doubtful(self) -> dict[int, int]:
+        """Tests of mbarriers that are not certain, each with the number of its place."""
+        return {pc: number for number, sites in enumerate(self._certainty.uncertain()) for pc in sites}
+
+    @cached_property
+    def single_tests(self) -> frozenset[int]:
+        """Tests of mbarriers that are not repeated until they succeed, by whoever goes on or ends."""
+        return frozenset(pc for pc, i in enumerate(self._instructions) if is_wait(i) and pc in self._uses and not self.insists(pc))
+
+    @cached_property
+    def behind_success(self) -> dict[int, int]:
+        """The instructions that run only where such a test has succeeded, each with the places (as bits) that this is true of."""
+        found: dict[int, int] = {}
+        where = Successes(self._instructions, self._uses, self.graph, self._ends, self._register)
+        for number, sites in enumerate(self._certainty.uncertain()):
+            for pc in where.behind(sites):
+                found[pc] = found.get(pc, 0) | 1 << number
+        return found
 
     def insists(self, wait: int) -> bool:
         """Whether a wait for an mbarrier is repeated until it succeeds, by whoever goes on or ends."""

@@ -86,6 +86,10 @@ class Barriers:
         said = f"two barriers of id {new.number} are in flight: {most} threads have come to one that counts {new.count}"
         return said, np.flatnonzero(over)
 
+    def spent(self, number: int) -> bool:
+        """Whether nobody waits at a barrier to which threads have come: then it may be complete before any of them comes there again."""
+        return all(w.op.kind == "arrive" for w in self.waiting if w.number == number)
+
     def complete(self) -> list[Completed]:
         """Barriers that now have all their threads; their groups are taken out of ``waiting`` (split by CTA if need be)."""
         done: list[Completed] = []

@@ -54,13 +54,13 @@ class Certainty:
             if not self._holds(frozenset(sites)):
                 self._uncertain.update(sites)
 
-    def certain(self, wait: int) -> bool:
-        """Whether what follows a wait follows its success."""
-        return wait not in self._uncertain
-
     def insists(self, wait: int) -> bool:
         """Whether nothing depends on how often a wait fails: it is certain, and no thread ends without its success."""
         return wait not in self._uncertain and wait not in self._given_up
+
+    def uncertain(self) -> list[frozenset[int]]:
+        """The tests of each place that are not certain."""
+        return [frozenset(sites) for sites in self._sites.values() if not self._uncertain.isdisjoint(sites)]
 
     def _places(self) -> dict[Place, list[int]]:
         found: dict[Place, list[int]] = {}
@@ -191,5 +191,8 @@ def evaluate(instruction: Instruction, known: Mapping[int, int | bool], register
         return None
     if instruction.opcode == "setp":
         compare = _COMPARE.get(instruction.modifiers[0])
+        kind = instruction.modifiers[-1]
+        if not kind.startswith("s"):  # -1 is the greatest number there is
+            a, b = (int(x) & (1 << int(kind[1:])) - 1 if kind[1:].isdigit() else x for x in (a, b))
         return compare(int(a), int(b)) if compare is not None else None
     return int(a) & int(b) if instruction.opcode == "and" else None

@@ -1,15 +1,17 @@
 """Loops that wait for memory, run so that they look as early as they can: after every store, before anybody else goes on.
+Single tests of mbarriers, run before and after what they test for.
 
 In the machine's own schedule such a loop looks when all others are stuck or done, and sees more releases than it may have waited for. So a
 launch with such loops is run twice more, one warp (or CTA) after another, up and down, each loop looking at once, and between the lanes of
 one atomic, too: races that show then are findings. Where a loop ends, while a store that is still to come could have been one of those that
-it has counted, what it has seen is up to chance, and nothing is proved.
+it has counted, what it has seen is up to chance, and nothing is proved. The same runs show what a thread does whose single test of an
+mbarrier fails, or succeeds; not every choice of those that do, so that what comes of it stays unknown.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
@@ -41,11 +43,15 @@ class Again(Protocol):
 
 
 class OneByOne:
-    """One group of threads runs until it is blocked, then the next; who can run again goes first."""
+    """One group of threads runs until it is blocked, then the next; who can run again goes first. Groups at instructions that come ``late``
+    are held back while anybody else can go on."""
 
-    def __init__(self, unit: int, *, down: bool) -> None:
-        self._unit, self._down = unit, down
+    def __init__(self, unit: int, *, down: bool, late: Container[int] = ()) -> None:
+        self._unit, self._down, self._late = unit, down, late
         self._groups: list[Group] = []
+        self._held: list[Group] = []
+        #: whether nothing has come since it was said that none but those held back are left
+        self._said = False
 
     def begin(self, threads: int, block_threads: int) -> list[np.ndarray]:
         """See ``Schedule``: the warps, or the CTAs, the first to run last."""
@@ -57,11 +63,15 @@ class OneByOne:
 
     def put(self, g: Group) -> None:
         """See ``Schedule``."""
-        self._groups.append(g)
+        self._said = False
+        (self._held if g.pc in self._late else self._groups).append(g)
 
     def take(self) -> list[Group]:
-        """See ``Schedule``."""
-        return [self._groups.pop()] if self._groups else []
+        """See ``Schedule``; nothing at first where only those are left that are held back: barriers may let others go on."""
+        if self._groups or (self._held and self._said):
+            return [(self._groups or self._held).pop()]
+        self._said = True
+        return []
 
 
 def lanes_apart(g: Group, pc: int, program: Program) -> list[np.ndarray]:
@@ -85,14 +95,17 @@ def with_early_looks(machine: Machine, done: Execution, numbers: np.ndarray, sec
     warps = len(numbers) * -(-launch.threads // WARP)
     unit = WARP if warps <= MOST_WARPS else 0
     wrong = any(f.severity is Severity.ERROR for f in done.findings)
-    if wrong or not waits or not isinstance(machine.order, OrderChecker) or not machine.order.assumptions:
+    if not isinstance(machine.order, OrderChecker):
+        return done
+    tests = machine.program.analysis.single_tests & machine.log.harmful()
+    if not tests and (wrong or not waits or not machine.order.assumptions):
         return done
     groups = len(numbers) if unit == 0 else warps
     if groups > MOST:
         return _untried(done, f"{groups} groups of threads, at most {MOST}")
-    for down in (False, True):
+    for down, late in ((False, ()), (True, ()), *([(False, tests)] if tests else [])):
         left = seconds - (time.perf_counter() - start)
-        other = again(left, lambda down=down: OneByOne(unit, down=down))  # type: ignore[misc]
+        other = again(left, lambda down=down, late=late: OneByOne(unit, down=down, late=late))  # type: ignore[misc]
         assert isinstance(other.order, OrderChecker)
         other.failed_look = other.order.look_failed
         try:

@@ -45,7 +45,7 @@ class MachineEnvironment:
         self._immediates: dict[tuple[type, int], int] = {}
         self.specials: dict[str, int] = {}
         self.warp_syncs = WarpSyncs(0, bound.launch.threads)
-        self.mbarriers = Mbarriers(0, memory, lambda wait: True)
+        self.mbarriers = Mbarriers(0, memory)
         #: told which lanes read from which in a shuffle: (instruction, source lanes, lanes)
         self.exchanged: Callable[[int, np.ndarray, np.ndarray], None] = lambda instruction, source, lane: None
         self.read_slots: set[int] = set()

@@ -180,7 +180,7 @@ class Machine:
         self.schedule = self.new_schedule()
         self.polling = Pollers(self.failed_look)
         if self.program.analysis.has_mbarriers:
-            self.memory.objects = self.env.mbarriers = Mbarriers(len(ctas), self.memory, self.program.analysis.certain)
+            self.memory.objects = self.env.mbarriers = Mbarriers(len(ctas), self.memory, self.program.analysis)
         self._turn = 0
         #: groups that the schedule holds
         self._ready = 0
@@ -191,7 +191,7 @@ class Machine:
                 self._run(groups[0] if len(groups) == 1 else self._merge(groups, groups[0].pc))
                 if self.failed_look is not None:
                     self._look(self.polling.due(self.memory.writes))
-            if not self._meet() and not self._release() and not self._look(self.polling.ready(self.memory.writes)):
+            if not (self._meet() or self._release() or self._look(self.polling.ready(self.memory.writes)) or self._ready):
                 break
         self._check_deadlock()
         self.order.end_batch()
@@ -266,11 +266,11 @@ class Machine:
             raise located(error, self.program.flat.instructions[end.pc], origin) from None
 
     def _up_to_store(self, g: Group, block: Block) -> bool:
-        """Run a block up to a store that loops are to see at once, or before one that lanes make one by one; False at its end."""
-        writes = self.memory.writes
+        """Run a block up to a store that loops are to see at once, one that lanes make one by one, or a single test; False at its end."""
+        writes, tests = self.memory.writes, self.program.analysis.single_tests
         for at, (origin, step) in enumerate(block.steps):
             apart = lanes_apart(g, block.start + at, self.program)
-            if apart or self.memory.writes != writes:
+            if apart or self.memory.writes != writes or (at and block.start + at in tests):
                 self.executed -= (block.size - at) * g.n
                 live = set(self.program.enter(block.start + at))
                 for part in [self._subset(g, lanes, live) for lanes in apart] or [g]:
@@ -416,6 +416,8 @@ class Machine:
         if op.kind == "arrive":
             self.order.cta_arrive(end.pc, g.threads, number, count)
             self._push(g.replica(), end.pc + 1)
+            if self.barriers.spent(number):
+                self._release()
 
     def _report_divided(self, came: Sequence[Waiting]) -> None:
         """Aligned barriers that only part of a warp has come to, where nobody else can come any more."""

@@ -15,6 +15,7 @@ import numpy as np
 from ptx_engine.isa.group import Group
 from ptx_engine.isa.mbarrier import MAX_COUNT, PENDING_BITS, Arrival, Wait
 from ptx_engine.isa.values import Value
+from ptx_engine.machine.analysis import Analysis
 from ptx_engine.machine.memory import Memory
 from ptx_engine.order.phases import Memory as PhaseMemory
 from ptx_engine.order.records import MBARRIER_BYTES, Touch
@@ -81,14 +82,15 @@ class Lanes:
 class Mbarriers:
     """Implements ``isa.mbarrier.MbarrierOps`` for a batch of ``slots`` CTAs."""
 
-    def __init__(self, slots: int, memory: Memory, certain: Callable[[int], bool]) -> None:
+    def __init__(self, slots: int, memory: Memory, analysis: Analysis | None = None) -> None:
         self._memory = memory
         self.block_threads = memory.block_threads
         self._slots = slots
         self._threads = slots * memory.block_threads
         self._by_address: dict[int, Objects] = {}
-        #: whether whatever runs after a wait runs only after its success
-        self._certain = certain
+        #: tests where something may run after a failure, too, each with the number of its place
+        self._doubtful = {} if analysis is None else analysis.doubtful
+        memory.order.behind_success = {} if analysis is None else analysis.behind_success
         #: the address each thread has last waited at in vain
         self._waits_at = np.full(self._threads, -1, np.int64)
 
@@ -308,9 +310,11 @@ class Mbarriers:
     def _pass(self, lanes: Lanes, how: Wait, instruction: int) -> None:
         """Lanes go on after a success."""
         self._touch(lanes, Touch.TEST, instruction)
-        if self._certain(instruction):
-            memory = PhaseMemory.ORDERED if how.acquires else PhaseMemory.RELAXED
-            self._memory.order.mbarrier_wait(instruction, lanes.threads, lanes.objects.address, memory, parity=how.parity)
+        memory, key = PhaseMemory.ORDERED if how.acquires else PhaseMemory.RELAXED, lanes.objects.address
+        if instruction in self._doubtful:
+            self._memory.order.mbarrier_tested(self._doubtful[instruction], lanes.threads, key, memory, parity=how.parity)
+        else:
+            self._memory.order.mbarrier_wait(instruction, lanes.threads, key, memory, parity=how.parity)
 
     def awaited(self, threads: np.ndarray) -> list[tuple[Objects, np.ndarray]]:
         """The objects that threads wait for in vain, each with its threads."""

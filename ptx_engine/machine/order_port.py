@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Protocol
 
 import numpy as np
@@ -15,9 +16,11 @@ from ptx_engine.order.turns import Turn
 
 class OrderPort(Protocol):
     """The part of ``order.OrderChecker`` that the machine calls. ``turn`` is what the next accesses are shown with: uniform registers
-    that loops carry."""
+    that loops carry. ``behind_success``: instructions that run only where single tests of mbarriers have succeeded, with the places of
+    those tests as bits."""
 
     turn: Turn
+    behind_success: Mapping[int, int]
 
     @property
     def assumptions(self) -> list[str]: ...
@@ -71,6 +74,10 @@ class OrderPort(Protocol):
         self, instruction: int, threads: np.ndarray, key: int, memory: PhaseMemory = PhaseMemory.ORDERED, *, parity: bool = False
     ) -> None: ...
 
+    def mbarrier_tested(
+        self, place: int, threads: np.ndarray, key: int, memory: PhaseMemory = PhaseMemory.ORDERED, *, parity: bool = False
+    ) -> None: ...
+
     def mbarrier_complete(self, slots: np.ndarray, key: int, *, counted: bool = True) -> None: ...
 
     def mbarrier_renew(self, slots: np.ndarray, key: int) -> None: ...
@@ -86,6 +93,7 @@ class NoOrder:
     """Order checking switched off: listens to nothing and finds nothing. The verdict says so."""
 
     turn: Turn = ()
+    behind_success: Mapping[int, int] = {}
 
     @property
     def assumptions(self) -> list[str]:
@@ -137,6 +145,10 @@ class NoOrder:
 
     def mbarrier_wait(
         self, instruction: int, threads: np.ndarray, key: int, memory: PhaseMemory = PhaseMemory.ORDERED, *, parity: bool = False
+    ) -> None: ...
+
+    def mbarrier_tested(
+        self, place: int, threads: np.ndarray, key: int, memory: PhaseMemory = PhaseMemory.ORDERED, *, parity: bool = False
     ) -> None: ...
 
     def mbarrier_complete(self, slots: np.ndarray, key: int, *, counted: bool = True) -> None: ...

@@ -8,20 +8,20 @@ barrier deadlocks are the machine's to see.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
 from ptx_engine.findings import Finding
 from ptx_engine.launch import Buffer, Launch
-from ptx_engine.order.clocks import Arrive, Atomic, Clocks, Event, Exchange, Fence, Join, Overwrite, Reset
+from ptx_engine.order.clocks import Arrive, Atomic, Clocks, Event, Exchange, Fence, Join, Overwrite, Reset, Stand
 from ptx_engine.order.copies import AsyncCopies
 from ptx_engine.order.equal_writes import ValueKeys, equal_writes
 from ptx_engine.order.globals import GlobalLog
 from ptx_engine.order.intersect import gather
 from ptx_engine.order.looks import Looks
 from ptx_engine.order.pairs import Oracle, Rows, rows_of, unordered_pairs
-from ptx_engine.order.phases import Await, PhaseEnd, PhaseEvent, Renewal, Signal
+from ptx_engine.order.phases import Await, PhaseEnd, PhaseEvent, Renewal, Signal, Tested
 from ptx_engine.order.phases import Memory as PhaseMemory
 from ptx_engine.order.records import (
     ANYWHERE,
@@ -80,6 +80,8 @@ class OrderChecker:
         self.turn: Turn = ()
         #: of loops that wait for memory, if it is told of those in vain
         self.looks = Looks()
+        #: instructions that run only where tests at some places (bits) have succeeded; set before anything runs
+        self.behind_success: Mapping[int, int] = {}
         #: told of every access
         self.listener: Callable[[Space, Column], None] | None = None
         self._value_keys = value_keys
@@ -150,6 +152,8 @@ class OrderChecker:
         self._live = np.full(self._batch.slots, self._n, np.int64)
         self._copies = AsyncCopies(self._batch)
         self._arrived: set[tuple[int, int]] = set()
+        #: by thread, the places it relies on
+        self._standing = np.zeros(self._batch.threads, np.int64)
 
     def end_batch(self) -> None:
         """The CTAs of the batch have run to their end."""
@@ -247,6 +251,7 @@ class OrderChecker:
             addresses = np.full(len(threads), addresses, np.int64)
         elif addresses.dtype == np.uint64:
             addresses = addresses.view(np.int64)  # beside int64, NumPy would make both float64
+        self._stand(threads, self.behind_success.get(instruction, 0))
         self._seq += 1
         self.accesses += len(threads)
         if kind & WRITE:
@@ -275,6 +280,7 @@ class OrderChecker:
 
     def cta_barrier(self, instruction: int, threads: np.ndarray, barrier_id: int = 0, count: int | None = None) -> None:
         """``bar.sync``/``bar.red`` completed: all threads that waited at it, sorted, of every CTA in which it completes now."""
+        self._stand(threads, 0)
         seq = self._tick()
         slots_of = self._batch.slot(threads)
         slots, counts = np.unique(slots_of, return_counts=True)
@@ -300,6 +306,7 @@ class OrderChecker:
     def cta_arrive(self, instruction: int, threads: np.ndarray, barrier_id: int, count: int | None = None) -> None:
         """``bar.arrive`` executes (not: completes); the next ``cta_barrier`` of that id in the CTA acquires it."""
         self._beyond_barriers = self._replays = True
+        self._stand(threads, self.behind_success.get(instruction, 0))
         self._arrived.update((slot, barrier_id) for slot in np.unique(self._batch.slot(threads)).tolist())
         self._events.append(Arrive(self._tick(), self._batch, threads, barrier_id, instruction))
 
@@ -310,6 +317,7 @@ class OrderChecker:
 
     def warp_barrier(self, instruction: int, threads: np.ndarray) -> None:
         """``bar.warp.sync`` completed: orders the participating lanes of each warp, and nobody else."""
+        self._stand(threads, 0)
         warps_of = self._batch.warp(threads)
         warps, counts = np.unique(warps_of, return_counts=True)
         first = warps % self._batch.warps_per_cta * self._warp_size
@@ -344,6 +352,7 @@ class OrderChecker:
         self, instruction: int, threads: np.ndarray, key: int, memory: PhaseMemory = PhaseMemory.ORDERED, *, parity: bool = False
     ) -> None:
         """Threads (sorted) go on since the phase before the object's current one is complete, of which they gave the state or parity."""
+        self._stand(threads, 0)
         self._event(Await(self._tick(), self._batch, threads, key, instruction, memory, parity))
 
     def mbarrier_complete(self, slots: np.ndarray, key: int, *, counted: bool = True) -> None:
@@ -353,11 +362,29 @@ class OrderChecker:
     def exchange(self, instruction: int, threads: np.ndarray, groups: np.ndarray) -> None:
         """``shfl``, ``vote``, ``match`` ... ``.sync`` executed by threads, within each group: order of execution, not of memory."""
         if self._phased:
+            self._stand(threads, 0)
             self._events.append(Exchange(self._tick(), self._batch, threads, groups))
 
     def mbarrier_renew(self, slots: np.ndarray, key: int) -> None:
         """The object is initialised or invalidated in these CTA slots."""
         self._event(Renewal(self._tick(), self._batch, slots, key))
+
+    def mbarrier_tested(
+        self, place: int, threads: np.ndarray, key: int, memory: PhaseMemory = PhaseMemory.ORDERED, *, parity: bool = False
+    ) -> None:
+        """Threads (sorted) have tested with success, at a place that has a number, where others go on after a failure, too."""
+        self._stand(threads, 0)
+        self._event(Tested(self._tick(), self._batch, threads, place, key, memory, parity))
+
+    def _stand(self, threads: np.ndarray, places: int) -> None:
+        """Threads come to an instruction that runs only where tests at these places have succeeded."""
+        if not self.behind_success:
+            return
+        moved = self._standing[threads] != places
+        if moved.any():
+            some = threads[moved]
+            self._standing[some] = places
+            self._events.append(Stand(self._tick(), self._batch, some, np.full(len(some), places, np.int64)))
 
     def _event(self, event: PhaseEvent) -> None:
         self._beyond_barriers = self._phased = self._replays = self._report.phased = True
@@ -365,6 +392,7 @@ class OrderChecker:
 
     def fence(self, instruction: int, threads: np.ndarray, scope: Scope) -> None:
         """``fence.acq_rel``, ``fence.sc``, ``membar``"""
+        self._stand(threads, 0)
         self._fences = True
         self._events.append(Fence(self._tick(), self._batch, threads, scope.beyond_cta))
 

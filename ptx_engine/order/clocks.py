@@ -18,8 +18,9 @@ import numpy as np
 from ptx_engine.order.barrier_uses import BarrierUses
 from ptx_engine.order.observed import Observed
 from ptx_engine.order.pairs import Rows
-from ptx_engine.order.phases import Await, PhaseEnd, PhaseEvent, Phases, Renewal, Signal
+from ptx_engine.order.phases import Await, PhaseEnd, PhaseEvent, Phases, Renewal, Signal, Tested
 from ptx_engine.order.records import ASYNC, ATOMIC, OBJECT, WRITE, AtomicKind, Batch, MemoryOrder, Observation, Space
+from ptx_engine.order.suppositions import Suppositions
 
 #: CTA number -> times per thread: its accesses, its asynchronous agent's, its execution. Never changed once made.
 Clock = dict[int, np.ndarray]
@@ -103,7 +104,17 @@ class Overwrite:
     space: Space
 
 
-Event = Join | Exchange | Arrive | Reset | Atomic | Fence | Overwrite | PhaseEvent
+@dataclass(slots=True)
+class Stand:
+    """From now on threads are where they can only be if tests at some ``places`` (a set of bits for each thread) have succeeded."""
+
+    seq: int
+    batch: Batch
+    threads: np.ndarray
+    places: np.ndarray
+
+
+Event = Join | Stand | Exchange | Arrive | Reset | Atomic | Fence | Overwrite | PhaseEvent
 
 
 @dataclass
@@ -146,6 +157,7 @@ class Clocks:
         self._locations: dict[tuple[int, int], _Location] = {}
         self._fenced: dict[int, _Fenced] = {}
         self._seen = Observed()
+        self._suppositions = Suppositions()
         #: whether order was taken from values that atomics exchanged in the schedule that ran
         self.observed = False
 
@@ -162,8 +174,10 @@ class Clocks:
                 for cta in event.batch.ctas[event.slots].tolist():
                     self._arrivals.pop((cta, event.barrier_id), None)
                     self.uses.end(cta, event.barrier_id, event.seq, event.instruction, [])
-            elif isinstance(event, (Signal, Await, PhaseEnd, Renewal)):
+            elif isinstance(event, (Signal, Await, Tested, PhaseEnd, Renewal)):
                 self.phases.apply(event)
+            elif isinstance(event, Stand):
+                self._stand(event)
             elif isinstance(event, Atomic):
                 self._atomic(event)
             elif isinstance(event, Fence):
@@ -301,6 +315,19 @@ class Clocks:
     def learn(self, thread: int, seq: int, clock: Clock) -> None:
         """From ``seq`` on a thread knows what the clock says."""
         self._set(thread, seq, clock)
+
+    def suppose(self, thread: int, place: int, clock: Clock) -> None:
+        """What a success of the thread's last test at a place tells."""
+        self._suppositions.tested(thread, place, clock)
+
+    def supposed(self, thread: int) -> int:
+        """The places whose successes the thread relies on now, as bits."""
+        return self._suppositions.standing(thread)
+
+    def _stand(self, event: Stand) -> None:
+        for thread, places in zip(event.batch.grid_threads(event.threads).tolist(), event.places.tolist()):
+            before, gained = self._suppositions.stand(thread, places, self.known(thread))
+            self._set(thread, event.seq, joined([before, *gained]) if gained else before)
 
     def with_own(self, clock: Clock, threads: list[int], seq: int) -> Clock:
         """The clock plus all that these threads of one CTA have done before ``seq``."""

@@ -79,6 +79,20 @@ class Await:
 
 
 @dataclass(slots=True)
+class Tested:
+    """Threads have tested once (``place``: which test) for the phase that ``Await`` is about, with success: what that tells holds where
+    they can only be after one. A failure tells nothing, and is followed by no such instruction before the next success."""
+
+    seq: int
+    batch: Batch
+    threads: np.ndarray
+    place: int
+    key: int
+    memory: Memory
+    parity: bool = False
+
+
+@dataclass(slots=True)
 class PhaseEnd:
     """The current phase of an object is complete in these CTAs. ``counted``: by arrivals alone, not by transactions."""
 
@@ -99,7 +113,7 @@ class Renewal:
     key: int
 
 
-PhaseEvent = Signal | Await | PhaseEnd | Renewal
+PhaseEvent = Signal | Await | Tested | PhaseEnd | Renewal
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +140,8 @@ class _Object:
     held: Clock = field(default_factory=dict)
     passed: Clock = field(default_factory=dict)
     arrival: tuple[int, int] | None = None
+    #: by thread, the places at which it has tested for the phase before, with success
+    tested: dict[int, int] = field(default_factory=dict)
     #: whether the current phase is complete as soon as threads have executed all arrivals: not where copies or transactions are awaited
     counted: bool = True
     #: the same of the phase before it
@@ -144,6 +160,10 @@ class ThreadClocks(Protocol):
     def known(self, thread: int) -> Clock: ...
 
     def learn(self, thread: int, seq: int, clock: Clock) -> None: ...
+
+    def suppose(self, thread: int, place: int, clock: Clock) -> None: ...
+
+    def supposed(self, thread: int) -> int: ...
 
     def with_own(self, clock: Clock, threads: list[int], seq: int) -> Clock: ...
 
@@ -179,6 +199,8 @@ class Phases:
             self._signal(event)
         elif isinstance(event, Await):
             self._await(event)
+        elif isinstance(event, Tested):
+            self._tested(event)
         else:
             for cta in event.batch.ctas[event.slots].tolist():
                 if isinstance(event, Renewal):
@@ -188,7 +210,7 @@ class Phases:
                     state.counted &= event.counted
                     self._end(state, cta, event.key)
 
-    def _by_cta(self, event: Signal | Await) -> Iterator[tuple[int, list[int], np.ndarray]]:
+    def _by_cta(self, event: Signal | Await | Tested) -> Iterator[tuple[int, list[int], np.ndarray]]:
         """(CTA, its grid-wide threads, their positions in the event)."""
         threads = event.batch.grid_threads(event.threads)
         cuts = np.flatnonzero(np.diff(threads // self._n)) + 1
@@ -228,7 +250,7 @@ class Phases:
             if row is not None and bool((row[2 * self._n :] > state.first).any()):
                 continue
             for thread in members:
-                if state.first[thread - cta * self._n] == NEVER:
+                if state.first[thread - cta * self._n] == NEVER and not state.tested.get(thread, 0) & self._clocks.supposed(thread):
                     self._breach(Breach(Rule.NO_WAIT, event.key, state.phase, thread, event.instruction))
 
     def _await(self, event: Await) -> None:
@@ -237,6 +259,18 @@ class Phases:
             for clock, alike in self._alike(members):
                 for sure, some in self._sure(state, cta, clock, alike) if event.parity else [(state, alike)]:
                     self._learn(event, cta, sure, clock, some)
+
+    def _tested(self, event: Tested) -> None:
+        """A success is no wait that others could know of (``first``, ``last``): in another schedule there is none. What it tells the thread
+        is kept by the clocks until the next test of the place."""
+        for cta, members, _ in self._by_cta(event):
+            state = self._object(cta, event.key)
+            for clock, alike in self._alike(members):
+                for sure, some in self._sure(state, cta, clock, alike) if event.parity else [(state, alike)]:
+                    gained = sure.passed if event.memory is Memory.ORDERED else self._clocks.execution(sure.passed)
+                    for thread in some:
+                        sure.tested[thread] = sure.tested.get(thread, 0) | 1 << event.place
+                        self._clocks.suppose(thread, event.place, gained)
 
     def _learn(self, event: Await, cta: int, sure: _Object, clock: Clock, threads: list[int]) -> None:
         """Threads that know the same have waited for the phase before ``sure``."""

@@ -94,6 +94,14 @@ def test_race_command(capsys: pytest.CaptureFixture[str], workspace: Path) -> No
     assert "data race on shared memory" in capsys.readouterr().out
 
 
+def test_how_outputs_were_compared_is_said_where_they_were(capsys: pytest.CaptureFixture[str], workspace: Path) -> None:
+    methods = []
+    for command in (["race", "reduce_tree.ptx", "--spec", "reduce.toml"], ["check", "reduce.toml"]):
+        main([*command, "--json"])
+        methods.append(json.loads(capsys.readouterr().out)["method"])
+    assert methods == ["order", "exact"]
+
+
 def test_a_budget_is_unknown_never_a_pass(capsys: pytest.CaptureFixture[str], workspace: Path) -> None:
     assert main(["check", "reduce.toml", "--budget-instructions", "50", "--json"]) == EXIT_CODES_BY_NAME["unknown"]
     assert json.loads(capsys.readouterr().out)["verdict"] == "unknown"

@@ -50,6 +50,10 @@ class Answer:
         return self.blocked or self.varies or self.misused
 
 
+#: behind the bits of executed operations, those of tests that have succeeded
+PASSED = 64
+
+
 class TooBig(Exception):
     """More states than the test wants to look at."""
 
@@ -139,7 +143,7 @@ class _Explorer:
         while stack:
             state = stack.pop()
             following = self._steps(state)
-            if not following and any(state[0][t] != (1 << len(ops)) - 1 for t, ops in enumerate(self.p.threads)):
+            if not following and any(~state[0][t] & (1 << len(ops)) - 1 for t, ops in enumerate(self.p.threads)):
                 self.blocked = True
             for new in following:
                 if new not in seen:
@@ -161,8 +165,13 @@ class _Explorer:
         for t, j in agents:
             if all((t, i) not in agents for i in self.covers[t][j]) and self._in_phase(phases, t, j):
                 able.append((t, j, True))
-        self._look_for_races(able)
+        self._look_for_races([(t, j, agent) for t, j, agent in able if self._runs(executed[t], self.p.threads[t][j])])
         return [self._step(state, *choice) for choice in able]
+
+    @staticmethod
+    def _runs(executed: int, op: Op) -> bool:
+        """Whether an operation is executed at all: not where the test that it is given by has failed."""
+        return op.given < 0 or bool(executed >> PASSED + op.given & 1)
 
     def _ready(self, state: tuple, t: int, j: int, op: Op) -> bool:
         executed, _, agents, _, phases = state
@@ -210,6 +219,8 @@ class _Explorer:
             return self._arrive(state, t, j, op)
         if op.kind in ("copy", "copy_arrive", "copy_count"):
             agents = agents | {(t, j)}
+        if op.kind == "mb_test" and _phase_of(phases, op.id)[1] == op.count + 1:
+            executed = _with(executed, t, PASSED + j)
         if op.kind == "mb_wait":
             number, phase, pending, _ = _phase_of(phases, op.id)
             phases = _replaced(phases, (number, phase, pending, True))

@@ -6,8 +6,9 @@ made completes (no deadlock in at least that schedule). An item's operations sha
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from hypothesis import assume
 from hypothesis import strategies as st
 
 SYNC_ATOMICS = ("set", "await", "add", "await_count")
@@ -32,6 +33,7 @@ class Op:
     count: int = 0
     lanes: tuple[int, ...] = ()
     beyond_cta: bool = True
+    given: int = -1  # executed only if the thread's operation of this number, a test of an mbarrier, has succeeded
 
 
 @dataclass(frozen=True)
@@ -64,6 +66,8 @@ def written(threads: list[str], threads_per_cta: int = 0, warp_size: int = 2) ->
 
 
 def _parse(words: list[str], instruction: int) -> Op:
+    if words[-1].startswith("given="):
+        return replace(_parse(words[:-1], instruction), given=int(words[-1][6:]))
     name, _, suffix = words[0].partition(".")
     kind = {"st": "store", "ld": "load"}.get(name, name)
     strong, beyond = suffix == "strong", suffix != "cta"
@@ -81,9 +85,9 @@ def _parse(words: list[str], instruction: int) -> Op:
 
 
 class _Builder:
-    def __init__(self, draw: st.DrawFn) -> None:
+    def __init__(self, draw: st.DrawFn, shapes: list[tuple[int, int, int]]) -> None:
         self.draw = draw
-        ctas, self.per_cta, self.warp_size = draw(st.sampled_from(SHAPES))
+        ctas, self.per_cta, self.warp_size = draw(st.sampled_from(shapes))
         self.count = ctas * self.per_cta
         self.ops: list[list[Op]] = [[] for _ in range(self.count)]
         self.instruction = 0
@@ -257,9 +261,38 @@ class _Builder:
 
 
 @st.composite
-def programs(draw: st.DrawFn, items: int = 4) -> Program:
+def programs(draw: st.DrawFn, items: int = 4, shapes: list[tuple[int, int, int]] = SHAPES) -> Program:
     """Programs of 2 to 4 threads in 1 to 2 warps or 1 to 3 CTAs."""
-    builder = _Builder(draw)
+    builder = _Builder(draw, shapes)
     for _ in range(draw(st.integers(1, items))):
         builder.item()
     return Program(builder.per_cta, builder.warp_size, tuple(map(tuple, builder.ops)))
+
+
+#: every thread is a warp of its own
+APART = [(1, 2, 1), (2, 1, 1), (3, 1, 1), (1, 3, 1), (2, 2, 1), (1, 4, 1)]
+
+
+@st.composite
+def single_tests(draw: st.DrawFn, tests: int = 1) -> Program:
+    """Programs of warps, some of whose waits for a first phase have become single tests; accesses that follow are given by their success."""
+    builder = _Builder(draw, [shape for shape in APART if shape[1] > 1])
+    for _ in range(draw(st.integers(0, 2))):
+        builder.item()
+    a = builder.any_thread()
+    b, place = draw(st.sampled_from([t for t in builder.peers(a) if t != a])), builder.place()
+    for step in (lambda: builder.touch(a, place), lambda: builder.phase(a, b), lambda: builder.touch(b, place)):
+        builder.instruction += 1
+        step()
+    for _ in range(draw(st.integers(0, 1))):
+        builder.item()
+    program = Program(builder.per_cta, builder.warp_size, tuple(map(tuple, builder.ops)))
+    waits = [(t, j) for t, ops in enumerate(program.threads) for j, op in enumerate(ops) if op.kind == "mb_wait"]
+    assume(waits and all(program.threads[t][j].count == 0 for t, j in waits))
+    threads = [list(ops) for ops in program.threads]
+    for t, j in draw(st.lists(st.sampled_from(waits), min_size=1, max_size=tests, unique=True)):
+        threads[t][j] = replace(threads[t][j], kind="mb_test")
+        for i in range(j + 1, len(threads[t])):
+            if threads[t][i].kind in ("load", "store", "rmw") and draw(st.integers(0, 4)):
+                threads[t][i] = replace(threads[t][i], given=j)
+    return replace(program, threads=tuple(map(tuple, threads)))

@@ -1,0 +1,117 @@
+"""Where a thread can only be if a test of an mbarrier has succeeded, of tests that are not repeated until they do (``certainty``).
+
+A data-flow analysis over the blocks, for the tests of one place (the same address and phase operands): on all ways to an instruction the
+last test has succeeded, by the branches that were taken or by its own guard. In every schedule, whoever executes such an instruction has
+seen that success; so what the success tells holds there, and nowhere else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ptx_engine.machine.certainty import Way, evaluate
+from ptx_engine.machine.control_flow import EXIT, Graph
+from ptx_engine.machine.recording import Uses
+from ptx_engine.syntax.ast import Instruction
+
+
+@dataclass
+class _State:
+    """What ways to a point have seen of the last test, and registers that tell it: their values after a success and after a failure."""
+
+    way: Way = Way.UNTESTED
+    told: dict[int, tuple[int | bool, int | bool]] = field(default_factory=dict)
+
+    def met(self, other: _State, pure: frozenset[int]) -> _State:
+        """Where ways meet. A way without a test has not written the ``pure`` registers: who reads them there has come the other way."""
+        told = {r: v for r, v in self.told.items() if other.told.get(r) == v}
+        for one, untested in ((self, other), (other, self)):
+            if untested.way == Way.UNTESTED:
+                told |= {r: v for r, v in one.told.items() if r in pure}
+        return _State(self.way | other.way, told)
+
+    def given(self, predicate: int, truth: bool) -> Way:
+        """The ways on which a predicate has a value; where it tells there was a test."""
+        if predicate not in self.told:
+            return self.way
+        succeeded, failed = self.told[predicate]
+        fits = (Way.PASSED if bool(succeeded) is truth else Way.NONE) | (Way.FAILED if bool(failed) is truth else Way.NONE)
+        return self.way & fits
+
+
+class Successes:
+    """The instructions of one function that run only after a success."""
+
+    def __init__(
+        self, instructions: Sequence[Instruction], uses: Mapping[int, Uses], graph: Graph, ends: Mapping[int, int],
+        register: Callable[[str], int],
+    ) -> None:  # fmt: skip
+        self._instructions, self._uses, self._graph, self._ends, self._register = instructions, uses, graph, ends, register
+
+    def behind(self, sites: frozenset[int]) -> set[int]:
+        """The instructions that are executed only by threads whose last test at one of these sites has succeeded."""
+        pure = self._pure(sites)
+        states: dict[int, _State] = {self._graph.entry: _State()}
+        stack = [self._graph.entry]
+        found: set[int] = set()
+        while stack:  # ways only grow and registers that tell only get fewer
+            block = stack.pop()
+            for target, after in self._through(block, states[block], sites, None):
+                known = states.get(target)
+                new = after if known is None else known.met(after, pure)
+                if target != EXIT and new != known:
+                    states[target] = new
+                    stack.append(target)
+        for block, state in states.items():
+            self._through(block, state, sites, found)
+        return found
+
+    def _pure(self, sites: frozenset[int]) -> frozenset[int]:
+        """Registers that are written from nothing else but results of tests: without a test they are not written, or from what is not."""
+        written = {r for row in self._uses.values() for r in row.writes}
+        pure: set[int] = set()
+        while True:  # the least such set
+            others = {r for pc, row in self._uses.items() if pc not in sites and pure.isdisjoint(row.reads) for r in row.writes}
+            if written - others == pure:
+                return frozenset(pure)
+            pure = written - others
+
+    def _through(self, block: int, state: _State, sites: frozenset[int], found: set[int] | None) -> list[tuple[int, _State]]:
+        """The states on the edges from a block; instructions behind a success are added to ``found``."""
+        state = _State(state.way, dict(state.told))
+        for pc in range(block, self._ends[block] + 1):
+            instruction, row = self._instructions[pc], self._uses.get(pc)
+            guard = None if row is None else row.predicate
+            way = state.way if guard is None else state.given(guard, not instruction.negated)
+            if found is not None and way == Way.PASSED:
+                found.add(pc)
+            if pc in sites:
+                state = self._tested(pc, state)
+            elif row is not None:
+                self._write(instruction, row, state)
+        return self._edges(block, state)
+
+    def _tested(self, pc: int, state: _State) -> _State:
+        row = self._uses[pc]
+        if row.predicate is not None:  # some have tested, others not
+            return _State(state.way | Way.PASSED | Way.FAILED)
+        return _State(Way.PASSED | Way.FAILED, dict.fromkeys(row.writes, (True, False)))
+
+    def _write(self, instruction: Instruction, row: Uses, state: _State) -> None:
+        values: list[int | bool | None] = [None, None]
+        if row.predicate is None and not row.reads.isdisjoint(state.told):
+            values = [evaluate(instruction, {r: v[i] for r, v in state.told.items()}, self._register) for i in (0, 1)]
+        for r in row.writes:
+            state.told.pop(r, None)
+            if values[0] is not None and values[1] is not None and len(row.writes) == 1:
+                state.told[r] = (values[0], values[1])
+
+    def _edges(self, block: int, state: _State) -> list[tuple[int, _State]]:
+        targets, end = self._graph.successors[block], self._ends[block]
+        row, instruction = self._uses.get(end), self._instructions[end]
+        if len(targets) != 2 or row is None or row.predicate is None or instruction.opcode != "bra":
+            return [(target, state) for target in targets]
+        taken = not instruction.negated
+        ways = (state.given(row.predicate, taken), state.given(row.predicate, not taken))
+        return [(target, _State(way, dict(state.told))) for target, way in zip(targets, ways) if way != Way.NONE]
