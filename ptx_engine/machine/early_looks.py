@@ -1,5 +1,5 @@
 """Loops that wait for memory, run so that they look as early as they can: after every store, before anybody else goes on.
-Single tests of mbarriers, run before and after what they test for.
+Single tests of mbarriers and single looks at flags, run before and after what they ask for.
 
 In the machine's own schedule such a loop looks when all others are stuck or done, and sees more releases than it may have waited for. So a
 launch with such loops is run twice more, one warp (or CTA) after another, up and down, each loop looking at once, and between the lanes of
@@ -97,7 +97,7 @@ def with_early_looks(machine: Machine, done: Execution, numbers: np.ndarray, sec
     wrong = any(f.severity is Severity.ERROR for f in done.findings)
     if not isinstance(machine.order, OrderChecker):
         return done
-    tests = machine.program.analysis.single_tests & machine.log.harmful()
+    tests = {pc for pc in machine.log.harmful() if _looks_once(machine, pc)} if done.schedule_dependent else set()
     if not tests and (wrong or not waits or not machine.order.assumptions):
         return done
     groups = len(numbers) if unit == 0 else warps
@@ -120,6 +120,13 @@ def with_early_looks(machine: Machine, done: Execution, numbers: np.ndarray, sec
             break
     spent = {"execute": done.seconds["execute"] + time.perf_counter() - start}
     return replace(done, seconds={**done.seconds, **spent})
+
+
+def _looks_once(machine: Machine, pc: int) -> bool:
+    """Whether an instruction is a single test of an mbarrier, or a load of a flag (whoever writes .volatile may mean something else)."""
+    instruction = machine.program.flat.instructions[pc]
+    flag = instruction.opcode == "ld" and not {"acquire", "relaxed"}.isdisjoint(instruction.modifiers)
+    return pc in machine.program.analysis.single_tests or flag
 
 
 def _untried(done: Execution, reason: str) -> Execution:

@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 import ptx_engine.isa  # noqa: F401  (registers the instruction specs)
-from ptx_engine.errors import BudgetError, LaunchError, ParseError, PtxError, UnsupportedError
+from ptx_engine.errors import BudgetError, LaunchError, ParseError, PtxError
 from ptx_engine.findings import Finding
 from ptx_engine.isa.algebra import Algebra
 from ptx_engine.isa.algebra_symbolic import SymbolicAlgebra
@@ -37,6 +37,7 @@ from ptx_engine.machine.loops import turn
 from ptx_engine.machine.mbarriers import Mbarriers
 from ptx_engine.machine.memory import Memory
 from ptx_engine.machine.order_port import NoOrder, OrderPort
+from ptx_engine.machine.parted_exchanges import exchange_parted
 from ptx_engine.machine.polling import Poll, Pollers, Polling
 from ptx_engine.machine.predication import concrete_predicate, table_index
 from ptx_engine.machine.preparation import calls_inlined, check_block, choose_entry, granule_of, linear_ctas, make_origins
@@ -433,7 +434,10 @@ class Machine:
         for pc, groups in met.together().items():
             self.program.enter(pc)
             self._push(groups[0] if len(groups) == 1 else self._merge(groups, pc), pc)
-        return bool(met.groups)
+        parted = [] if met.groups else exchange_parted(self.warp_syncs, self.env, self.program, self.origins)
+        for group, pc in parted:
+            self._push(group, pc)
+        return bool(met.groups or parted)
 
     def _release(self) -> bool:
         """Let completed barriers go on; False if none completes."""
@@ -461,11 +465,7 @@ class Machine:
         self.memory.order_seconds += time.perf_counter() - start
 
     def _check_deadlock(self) -> None:
-        """Groups still waiting when nothing can run: a deadlock. Raises UnsupportedError and BudgetError where others could come yet."""
-        parted = self.warp_syncs.parted(lambda pc: self.program.flat.instructions[pc].mnemonic)
-        if parted is not None:
-            error = UnsupportedError(f"lanes of a warp meet at different {parted.what} instructions", feature=f"parted {parted.what}")
-            raise located(error, self.program.flat.instructions[parted.pc], self.origins[parted.pc])
+        """Groups still waiting when nothing can run: a deadlock. Raises BudgetError where others could come yet."""
         if any(not p.on_mbarrier for p in self.polling.waiting) and len(self.log.ctas) < self.bound.launch.cta_count:
             raise BudgetError("a loop waits for a store of a CTA that does not run together with it", hint="launch fewer CTAs")
         self._report_divided(self.barriers.waiting)

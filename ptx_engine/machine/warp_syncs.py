@@ -126,13 +126,21 @@ class WarpSyncs:
         alike = [standing, *(s for s in self.waiting if s is not standing and s.place == standing.place)]
         return _absent(alike, self.gone())[: standing.group.n]
 
-    def parted(self, mnemonic: Callable[[int], str]) -> Standing | None:
-        """A group whose lanes would be complete if the same instruction elsewhere in the program counted, as the ISA has it."""
+    def take_parted(self, mnemonic: Callable[[int], str]) -> list[Standing]:
+        """Take out lanes that stand at one instruction in different places of the program, and have all met if the places do not count."""
         for first in self.waiting:
             alike = [s for s in self.waiting if s.meeting is Meeting.INSTRUCTION and mnemonic(s.pc) == mnemonic(first.pc)]
-            if first in alike and len({s.pc for s in alike}) > 1 and (_absent(alike, self.gone()) == 0).any():
-                return first
-        return None
+            if first not in alike or len({s.pc for s in alike}) < 2:
+                continue
+            ready = np.split(_absent(alike, self.gone()) == 0, np.cumsum([s.group.n for s in alike])[:-1])
+            found = [(entry, chosen) for entry, chosen in zip(alike, ready) if chosen.any()]
+            for entry, chosen in found:
+                self.waiting.remove(entry)
+                if not chosen.all():
+                    self.waiting.append(_part(entry, ~chosen))
+            if found:
+                return [_part(entry, chosen) for entry, chosen in found]
+        return []
 
 
 def _part(entry: Standing, chosen: np.ndarray) -> Standing:

@@ -97,3 +97,30 @@ def test_a_flag_that_says_it_twice() -> None:
     assert kinds(execution) == [] and execution.schedule_dependent == [] and column(execution, arena) == [5]
     once = body.replace("@%p2 bra L;\n", "\n")
     assert run(module(once, ("u64 flag", "u64 out")), [ints("flag", [0], Role.INOUT), out(1)], block=1, grid=2)[0].schedule_dependent
+
+
+SINGLE_LOOK = (
+    "ld.param.u64 %d1, [data]; ld.param.u64 %d2, [flag]; ld.param.u64 %d3, [out]; mov.u32 %r1, %ctaid.x; setp.eq.u32 %p1, %r1, CONSUMER;\n"
+    "@%p1 bra C; st.global.u32 [%d1], 7; st.release.gpu.global.u32 [%d2], 1; ret;\n"
+    "C: ld.acquire.gpu.global.u32 %r2, [%d2]; setp.ne.u32 %p2, %r2, 0; GUARD ld.global.u32 %r3, [%d1]; GUARD st.global.u32 [%d3], %r3;\n"
+)
+
+
+@pytest.mark.parametrize("consumer", [0, 1])
+@pytest.mark.parametrize(("guard", "found"), [("@%p2", []), ("", ["data race"])])
+def test_a_flag_that_is_looked_at_once(consumer: int, guard: str, found: list[str]) -> None:
+    """A look that decides nothing orders nothing."""
+    text = module(SINGLE_LOOK.replace("CONSUMER", str(consumer)).replace("GUARD", guard), ("u64 data", "u64 flag", "u64 out"))
+    args = [ints("data", [0], Role.INOUT), ints("flag", [0], Role.INOUT), out(1)]
+    execution, _ = run(text, args, block=1, grid=2)
+    assert kinds(execution) == found and bool(execution.schedule_dependent) == bool(guard)
+
+
+@pytest.mark.parametrize("consumer", [0, 1])
+def test_what_is_done_where_a_flag_is_not_set_yet(consumer: int) -> None:
+    """The element is changed by the reader instead: a race, in a schedule that the machine would not run."""
+    text = SINGLE_LOOK.replace("CONSUMER", str(consumer)).replace("GUARD", "@%p2") + "@!%p2 st.global.u32 [%d1], 3;"
+    args = [ints("data", [0], Role.INOUT), ints("flag", [0], Role.INOUT), out(1)]
+    for body, found in ((text, ["data race"]), (text.replace("[%d1], 3", "[%d1+4], 3"), [])):
+        args[0] = ints("data", [0, 0], Role.INOUT)
+        assert kinds(run(module(body, ("u64 data", "u64 flag", "u64 out")), args, block=1, grid=2)[0]) == found

@@ -174,17 +174,53 @@ def test_a_complete_warp_does_not_wait_for_the_lanes_of_another() -> None:
     assert "lanes 16-31 of the warp" in deadlock(stuck).message and "no thread stores" in deadlock(stuck).message
 
 
-def test_two_places_of_one_exchange_are_refused() -> None:
-    def places(distance: int, low: str, high: str) -> str:
-        exchange = f"shfl.sync.bfly.b32 %r3, %r0, {distance}, 31, {{0}};\n"
-        body = PLACES.format(ahead=0) + BRANCHES.format(low=exchange.format(low), high=exchange.format(high))
-        return module(body + "st.global.u32 [%d1], %r3;", shared=SHARED)
+def places(low: str, high: str) -> str:
+    """Halves of a warp on two ways; %r3 is stored, %r4 is ten times the lane."""
+    head = PLACES.format(ahead=0) + "mul.lo.u32 %r4, %r0, 10;\n"
+    return module(head + BRANCHES.format(low=low + "\n", high=high + "\n") + "st.global.u32 [%d1], %r3;", shared=SHARED)
 
-    with pytest.raises(UnsupportedError, match=r"meet at different shfl\.sync") as caught:
-        run(places(16, "0xffffffff", "0xffffffff"), [out(32)])
-    assert caught.value.span is not None and caught.value.source_line.startswith("shfl")
-    execution, arena = run(places(8, "0x0000ffff", "0xffff0000"), [out(32)])
+
+BFLY = "shfl.sync.bfly.b32 {}, {}, 16, 31, 0xffffffff;"
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "expected"),
+    [
+        (BFLY.format("%r3", "%r0"), BFLY.format("%r3", "%r0"), [t ^ 16 for t in range(32)]),
+        (BFLY.format("%r3", "%r0"), BFLY.format("%r5", "%r4") + " add.u32 %r3, %r5, 1000;",
+         [10 * (t + 16) if t < 16 else t - 16 + 1000 for t in range(32)]),
+        ("setp.gt.u32 %p5, %r0, 3;\nvote.sync.ballot.b32 %r3, %p5, 0xffffffff; shr.u32 %r3, %r3, 1;",
+         "setp.gt.u32 %p6, %r0, 19;\nvote.sync.ballot.b32 %r3, %p6, 0xffffffff; shr.u32 %r3, %r3, 1;", [0x7FF87FF8] * 32),
+        ("redux.sync.add.u32 %r3, %r0, 0xffffffff;", "redux.sync.add.u32 %r3, %r4, 0xffffffff;", [120 + 10 * 376] * 32),
+        ("mov.u32 %r6, 1;\nmatch.all.sync.b32 %r3|%p5, %r6, 0xffffffff; selp.u32 %r3, 7, 9, %p5;",
+         "mov.u32 %r7, 1;\nmatch.all.sync.b32 %r8|%p6, %r7, 0xffffffff; selp.u32 %r3, 7, 9, %p6;", [7] * 32),
+    ],
+    ids=["shfl", "other registers", "vote", "redux", "match"],
+)  # fmt: skip
+def test_an_exchange_is_the_same_wherever_it_is_written(low: str, high: str, expected: list[int]) -> None:
+    """The ISA has lanes wait for those of their mask that execute it "with the same qualifiers and same membermask value"."""
+    execution, arena = run(places(low, high), [out(32)])
+    assert kinds(execution) == [] and column(execution, arena) == expected
+
+
+@pytest.mark.parametrize(
+    "high", [BFLY.format("%r3", "%r0").replace("bfly", "down"), BFLY.format("%r3", "%r0").replace("0xffffffff", "0xffff0001")]
+)
+def test_other_qualifiers_and_masks_do_not_meet(high: str) -> None:
+    assert "deadlock" in kinds(run(places(BFLY.format("%r3", "%r0"), high), [out(32)])[0])
+
+
+def test_halves_exchange_among_themselves_at_two_places() -> None:
+    one = "shfl.sync.bfly.b32 %r3, %r0, 8, 31, {};"
+    execution, arena = run(places(one.format("0x0000ffff"), one.format("0xffff0000")), [out(32)])
     assert kinds(execution) == [] and column(execution, arena) == [t ^ 8 for t in range(32)]
+
+
+def test_a_literal_at_one_place_and_another_at_the_other_are_refused() -> None:
+    high = BFLY.format("%r3", "%r0").replace("16, 31", "8, 31")
+    with pytest.raises(UnsupportedError, match=r"meet at different shfl\.sync.* with different kinds of operands") as caught:
+        run(places(BFLY.format("%r3", "%r0"), high), [out(32)])
+    assert caught.value.span is not None and caught.value.source_line.startswith("shfl")
 
 
 def test_lanes_beyond_the_block_are_not_waited_for() -> None:

@@ -118,7 +118,7 @@ class _Writer:
             register = "%r7" if op.nbytes == 4 else "%d7"
             return f"ld.{STATE[op.space]}.{width} {register}, {place}; st.global.{width} [%d2+{8 * self.loads - 8}], {register};"
         if op.kind == "store":
-            return f"st.{STATE[op.space]}.{width} {place}, {op.value};"
+            return f"st.{STATE[op.space]}.{width} {place}, {op.value * 0x100000001 if op.nbytes == 8 else op.value};"
         return f"red.relaxed.{'gpu' if op.beyond_cta else 'cta'}.{STATE[op.space]}.add.{width} {place}, 1;"
 
     def _phase(self, j: int, op: Op) -> str:
