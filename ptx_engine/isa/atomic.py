@@ -22,7 +22,7 @@ from ptx_engine.isa.group import Group
 from ptx_engine.isa.integer import to_bits, to_signed
 from ptx_engine.isa.memory import space_of
 from ptx_engine.isa.move import unpack
-from ptx_engine.isa.registry import instruction
+from ptx_engine.isa.registry import constraint, instruction
 from ptx_engine.isa.values import BITS, Sym, Value, uninitialised
 
 _S = "PTX ISA 9.1, Parallel Synchronization and Communication Instructions: "
@@ -109,18 +109,35 @@ def wide_update(d: Decode, op: str) -> Callable[[Value, list[Value]], Value]:
 
 #: integer operation -> the types that it has
 _INTEGER_TYPES = {
-    **dict.fromkeys(("and", "or", "xor", "exch"), ("b32", "b64", "b128")), **dict.fromkeys(("inc", "dec"), ("u32",)),
+    **dict.fromkeys(("and", "or", "xor"), ("b32", "b64")), "exch": ("b32", "b64", "b128"), **dict.fromkeys(("inc", "dec"), ("u32",)),
     **dict.fromkeys(("min", "max"), ("u32", "s32", "u64", "s64")), "add": ("u32", "s32", "u64"), "cas": ("b16", "b32", "b64", "b128"),
 }  # fmt: skip
 
 
+def _types_of(op: str) -> Callable[[dict[str, str]], bool]:
+    def allowed(mods: dict[str, str]) -> bool:
+        kind = mods["type"]
+        return mods["op"] != op or kind[0] not in "bus" or kind in PACKS or kind in _INTEGER_TYPES[op]
+
+    return allowed
+
+
+def _policy_in_global(mods: dict[str, str]) -> bool:
+    return "L2::cache_hint" not in mods or mods.get("space", "global") == "global"
+
+
+for _opcode in ("atom", "red"):
+    for _op, _types in _INTEGER_TYPES.items():
+        if _opcode == "atom" or _op not in ("exch", "cas"):
+            constraint(_opcode, f"the integer types of .{_op} are .{', .'.join(_types)}")(_types_of(_op))
+    constraint(_opcode, "a cache policy is for global memory")(_policy_in_global)
+
+
 def _decode(d: Decode, returns: bool) -> Step:
     kind, op = d.mods["type"], d.mods["op"]
-    if kind[0] in "bus" and kind not in PACKS and kind not in _INTEGER_TYPES[op]:
-        raise ParseError(f"{d.ins.mnemonic}: the types of .{op} are .{', .'.join(_INTEGER_TYPES[op])}", span=d.ins.span)
     sources = 2 if op == "cas" else 1
     first = 1 if returns else 0
-    d.expect(first + 1 + sources, first + 2 + sources)
+    d.policy(first + 1 + sources)
     count = int((d.mod("vec") or "v1")[1:])
     targets: list[int | None] = list(d.dsts(0)) if returns else [None] * count
     address, space, pc = d.address(first), space_of(d), d.pc

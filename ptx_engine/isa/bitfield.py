@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ptx_engine.errors import ParseError
 from ptx_engine.isa.bits import symbolic_extract, symbolic_funnel, symbolic_insert, symbolic_integer, symbolic_lop3, uniform_int
 from ptx_engine.isa.compare import combine, compare_symbolic, invert
 from ptx_engine.isa.decode import Decode, Step
@@ -67,7 +68,7 @@ def extract(bits: int, signed: bool, value: "int | np.ndarray", pos: "int | np.n
 @instruction("bfe", "type=u32|u64|s32|s64", source=_I + "bfe")
 def bfe(d: Decode) -> Step:
     d.expect(4)
-    dst, a, b, c, bits, signed, arena = d.dst(), d.src(1), d.src(2, 32), d.src(3, 32), d.bits, d.signed, d.arena
+    dst, a, b, c, bits, signed, arena = d.dst(), d.src(1), d.bit_count(2), d.bit_count(3), d.bits, d.signed, d.arena
 
     def step(g: Group) -> None:
         R = g.R
@@ -89,7 +90,7 @@ def bfe(d: Decode) -> Step:
 def bfi(d: Decode) -> Step:
     """bfi f, a, b, pos, len: the low ``len`` bits of a into b at ``pos``."""
     d.expect(5)
-    dst, a, b, p, n = d.dst(), d.src(1), d.src(2), d.src(3, 32), d.src(4, 32)
+    dst, a, b, p, n = d.dst(), d.src(1), d.src(2), d.bit_count(3), d.bit_count(4)
     bits, arena = d.bits, d.arena
     full = (1 << bits) - 1
 
@@ -229,8 +230,12 @@ def lop3(d: Decode) -> Step:
     """With ``.and``/``.or`` also p = (d != 0) op q."""
     d.expect(6 if d.has("bool") else 5)
     dst, p = d.pair()
+    if d.has("bool") != (p is not None):
+        raise ParseError(f"{d.ins.mnemonic}: a predicate result goes with .and or .or", span=d.ins.span)
     sources, arena = [d.src(i) for i in (1, 2, 3)], d.arena
     table = d.literal(4)
+    if not 0 <= table <= 255:
+        raise ParseError(f"{d.ins.mnemonic}: a look-up table is a number from 0 to 255", span=d.ins.span)
     compute = _lop3(table)
 
     def step(g: Group) -> None:

@@ -43,6 +43,8 @@ _COMPARE: dict[str, Callable[[object, object], object]] = {
 }  # fmt: skip
 #: comparisons of unsigned integers and their common names
 _UNSIGNED = {"lo": "lt", "ls": "le", "hi": "gt", "hs": "ge"}
+#: types whose comparisons flush subnormal operands where .ftz says so
+_FLUSHED = ("f16", "f16x2", "f32")
 BOOL = "[bool=and|or|xor]"
 _FLOAT_CMP = "cmp=" + "|".join(COMPARISONS)
 _INTS = "u16|u32|u64|s16|s32|s64"
@@ -51,7 +53,8 @@ _S = "PTX ISA 9.1, Comparison and Selection Instructions: "
 
 def _forms(out: str, floats: str, integers: bool = True) -> list[str]:
     """The patterns of a comparison: which operators each source type has."""
-    forms = [f"{_FLOAT_CMP} {BOOL} [!ftz]{out} type={floats}"]
+    flushed, kept = ("|".join(t for t in floats.split("|") if (t in _FLUSHED) == wanted) for wanted in (True, False))
+    forms = [f"{_FLOAT_CMP} {BOOL} {ftz}{out} type={types}" for ftz, types in (("[!ftz]", flushed), ("", kept)) if types]
     if integers:
         forms += [
             f"cmp=eq|ne|lt|le|gt|ge {BOOL}{out} type={_INTS}", f"cmp=lo|ls|hi|hs {BOOL}{out} type=u16|u32|u64",
@@ -132,6 +135,8 @@ def setp(d: Decode) -> Step:
         if q is None:
             raise ParseError(f"{d.ins.mnemonic} needs two destination predicates", span=d.ins.span)
         return _setp_packed(p, q, a, b, compare, combined)
+    if q is not None and d.mods["type"] in ("f16", "bf16"):
+        raise ParseError(f"{d.ins.mnemonic} has one destination predicate", span=d.ins.span)
     if q is None and combined is None:
         if d.mods["type"] not in PACKS:
             d.simple = Integers("setp." + _UNSIGNED.get(d.mods["cmp"], d.mods["cmp"]), p, (a, b), d.bits, d.signed)

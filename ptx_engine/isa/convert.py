@@ -18,14 +18,14 @@ from ptx_engine.isa.floating import mode_of
 from ptx_engine.isa.group import Group
 from ptx_engine.isa.integer import to_signed
 from ptx_engine.isa.move import unpack
-from ptx_engine.isa.registry import instruction, refuse
+from ptx_engine.isa.registry import constraint, instruction, refuse
 from ptx_engine.isa.simple import Extension
 from ptx_engine.isa.values import BITS, E4M3, E5M2, FLOATS, TF32, Fmt, Sym, Value, int_fmt, narrow, uninitialised
 from ptx_engine.syntax.ast import Reg
 from ptx_engine.terms import UNDEF, Arena
 
 INT_TYPES = "u8|u16|u32|u64|s8|s16|s32|s64"
-FLOAT_TYPES = "f16|bf16|f32|f64"
+WORD_TYPES = "u16|u32|u64|s16|s32|s64"
 _S = "PTX ISA 9.1, Data Movement and Conversion Instructions: cvt"
 _PAIR: dict[str, Fmt] = {
     "f16x2": FLOATS["f16"], "bf16x2": FLOATS["bf16"], "e4m3x2": E4M3, "e5m2x2": E5M2, "e4m3x4": E4M3, "e5m2x4": E5M2,
@@ -51,10 +51,15 @@ def _unary(d: Decode, compute: Function) -> Step:
     return step
 
 
-_ROUND_FLOAT = "[!rnd=rn|rz|rm|rp]"
+_ROUND = "!rnd=rn|rz|rm|rp"
 
 
-@instruction("cvt", f"{_ROUND_FLOAT} [!ftz] [sat] to=f16|f32|f64 type={FLOAT_TYPES}", f"{_ROUND_FLOAT} [!ftz] to=bf16 type={FLOAT_TYPES}",
+# Rounding is named where a conversion can lose bits, and nowhere else (.bf16 may have it anyhow); .ftz goes with .f32, .sat not with .bf16.
+@instruction("cvt", *(f"[sat] to={kind} type={kind}" for kind in ("f16", "f64")), "[!ftz] [sat] to=f32 type=f32", "to=bf16 type=bf16",
+             "[!ftz] [sat] to=f32 type=f16", "[!ftz] [sat] to=f64 type=f32", "[sat] to=f64 type=f16",
+             f"[{_ROUND}] to=bf16 type=f16", f"[{_ROUND}] to=f16|f64 type=bf16", f"[{_ROUND}] [!ftz] to=f32 type=bf16",
+             f"{_ROUND} [!ftz] [sat] to=f16 type=f32", f"{_ROUND} [sat] to=f16 type=f64", f"{_ROUND} [!ftz] to=bf16 type=f32",
+             f"{_ROUND} to=bf16 type=f64", f"{_ROUND} [!ftz] [sat] to=f32 type=f64",
              "!rnd=rn|rz [relu] [satfinite] to=f16|bf16|tf32 type=f32", "!rnd=rn|rz satfinite relu to=f16|bf16|tf32 type=f32",
              "!rnd=rna [satfinite] to=tf32 type=f32", source=_S)  # fmt: skip
 def float_to_float(d: Decode) -> Step:
@@ -62,11 +67,13 @@ def float_to_float(d: Decode) -> Step:
     return _unary(d, d.algebra.convert("id", (FLOATS[d.mods["type"]],), (target,), mode_of(d)))
 
 
-@instruction("cvt", f"int=rni|rzi|rmi|rpi [!ftz] [sat] to={FLOAT_TYPES} type={FLOAT_TYPES}", source=_S)
+_INTEGRAL = "int=rni|rzi|rmi|rpi"
+
+
+@instruction("cvt", *(f"{_INTEGRAL} [sat] to={kind} type={kind}" for kind in ("f16", "f64")), f"{_INTEGRAL} [!ftz] [sat] to=f32 type=f32",
+             f"{_INTEGRAL} to=bf16 type=bf16", source=_S)  # fmt: skip
 def float_to_integral(d: Decode) -> Step:
     """A float rounded to an integral float of the same format."""
-    if d.mods["to"] != d.mods["type"]:
-        raise ParseError(f"{d.ins.mnemonic}: integer rounding between floats needs one type", span=d.ins.span)
     fmt = FLOATS[d.mods["type"]]
     return _unary(d, d.algebra.convert(d.mods["int"], (fmt,), (fmt,), mode_of(d)))
 
@@ -129,13 +136,15 @@ def repack_two(d: Decode) -> Step:
     return _unary(d, d.algebra.convert("id", (source, source), (target, target), mode_of(d)))
 
 
-@instruction("cvt", f"!rnd=rn|rz|rm|rp [!ftz] [sat] to={FLOAT_TYPES} type={INT_TYPES}", source=_S)
+@instruction("cvt", f"{_ROUND} [sat] to=f16|f64 type={INT_TYPES}", f"{_ROUND} [!ftz] [sat] to=f32 type={INT_TYPES}",
+             f"{_ROUND} to=bf16 type={WORD_TYPES}", source=_S)  # fmt: skip
 def integer_to_float(d: Decode) -> Step:
     return _unary(d, d.algebra.from_integer(d.bits, d.signed, FLOATS[d.mods["to"]], mode_of(d)))
 
 
 # Out-of-range values clamp in every float-to-integer conversion: ``.sat`` is redundant.
-@instruction("cvt", f"int=rni|rzi|rmi|rpi [!ftz] [!sat] to={INT_TYPES} type={FLOAT_TYPES}", source=_S)
+@instruction("cvt", f"{_INTEGRAL} [!sat] to={INT_TYPES} type=f16|f64", f"{_INTEGRAL} [!ftz] [!sat] to={INT_TYPES} type=f32",
+             f"{_INTEGRAL} to={WORD_TYPES} type=bf16", source=_S)  # fmt: skip
 def float_to_integer(d: Decode) -> Step:
     kind = d.mods["to"]
     width, signed = int(kind[1:]), kind[0] == "s"
@@ -174,6 +183,15 @@ def integer_to_integer(d: Decode) -> Step:
     if not saturate and register == width >= 16 and bits >= 16:
         d.simple = Extension(d.dst(), d.src(1), bits, width, signed)
     return step
+
+
+@constraint("cvt", ".sat stands where the result's type does not have all values of the source's")
+def _can_saturate(mods: dict[str, str]) -> bool:
+    kinds = (mods.get("to", ""), mods["type"])
+    if "sat" not in mods or "ctype" in mods or any(k not in INT_TYPES.split("|") for k in kinds):
+        return True
+    (lo, hi), (low, high) = (int_range(int(kind[1:]), kind[0] == "s") for kind in kinds)
+    return low < lo or high > hi
 
 
 def int_range(width: int, signed: bool) -> tuple[int, int]:

@@ -14,7 +14,8 @@ import numpy as np
 from ptx_engine.errors import NotStructuredError, ParseError, UnsupportedError
 from ptx_engine.isa.algebra import Algebra
 from ptx_engine.isa.group import Group
-from ptx_engine.isa.literals import check_literals, float_literal
+from ptx_engine.isa.literals import float_literal
+from ptx_engine.isa.operand_types import check_operands
 from ptx_engine.isa.registry import find
 from ptx_engine.isa.result_widths import result_bits
 from ptx_engine.isa.simple import Place, Simple
@@ -35,6 +36,10 @@ TYPE_BITS = {
     "f32": 32, "f16x2": 32, "bf16x2": 32, "tf32": 32, "b64": 64, "u64": 64, "s64": 64, "f64": 64, "f32x2": 64, "b128": 128,
     "e4m3x2": 16, "e5m2x2": 16, "e4m3x4": 32, "e5m2x4": 32, "e4m3": 8, "e5m2": 8, "u16x2": 32, "s16x2": 32,
 }  # fmt: skip
+
+
+#: special registers whose components 16-bit mov and cvt may read, too: their low bits
+_COMPONENTS = frozenset({"%tid", "%ntid", "%ctaid", "%nctaid"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +143,8 @@ class Environment(Protocol):
 
     def symbol_address(self, name: str) -> int: ...
 
+    def symbol_space(self, name: str) -> str: ...
+
     def is_symbol(self, name: str) -> bool: ...
 
     def finding(self, kind: str, message: str, g: Group, lanes: np.ndarray, instruction: int) -> None: ...
@@ -164,7 +171,10 @@ class Decode:
         #: set by a spec whose instruction is one of the simple ones
         self.simple: Simple | None = None
         self.check_result()
-        check_literals(self.ins, self.mods.get("type", ""))
+        guard = instruction.predicate
+        if guard is not None and env.register_type(guard.name) != "pred":
+            raise ParseError(f"the guard {guard.name} of {self.ins.mnemonic} is no predicate", span=self.ins.span)
+        check_operands(self.ins, self.mods, env.register_type)
 
     def mod(self, slot: str) -> str | None:
         """The modifier in a slot, None if absent."""
@@ -214,6 +224,8 @@ class Decode:
         return self.src_of(self.operand(i), bits or self.bits)
 
     def src_of(self, operand: Operand, bits: int) -> int:
+        if isinstance(operand, Not):
+            raise UnsupportedError(f"{self.ins.mnemonic} takes no negated predicate in the ISA's syntax", feature=self.ins.mnemonic)
         if isinstance(operand, Reg):
             self._check_width(operand, bits)
             return self.env.register(operand.name)
@@ -226,21 +238,42 @@ class Decode:
         if isinstance(operand, FloatLit):
             return self.env.immediate(float_literal(operand, bits, self.ins))
         if isinstance(operand, Name):
+            self._check_symbol(operand.name)
             if self.env.is_symbol(operand.name):
                 return self.env.immediate(self.env.symbol_address(operand.name))
             wide = "64" in operand.name or operand.name in ("%globaltimer", "%gridid")
+            legacy = bits == 16 and self.ins.opcode in ("mov", "cvt") and operand.name.split(".")[0] in _COMPONENTS
+            if legacy:
+                bits = 32
             if bits < 32 or ((bits == 64) != wide and operand.name != "%gridid"):
                 raise ParseError(f"{self.ins.mnemonic}: {operand.name} is not of {bits} bits", span=self.ins.span)
             return self.env.special_register(operand.name)
         if isinstance(operand, NameOffset):
+            self._check_symbol(operand.name)
             return self.env.immediate(self.env.symbol_address(operand.name) + operand.offset)
         raise UnsupportedError(f"{self.ins.mnemonic}: operand {type(operand).__name__} is not modelled here", feature=self.ins.mnemonic)
+
+    def _check_symbol(self, name: str) -> None:
+        """Raise ParseError for a special register or a variable's address where no mov (for special registers: or cvt) reads it."""
+        readers = ("mov",) if self.env.is_symbol(name) else ("mov", "cvt")
+        if self.ins.opcode not in readers and name != "WARP_SZ":
+            raise ParseError(f"{self.ins.mnemonic}: {name} must be moved to a register first", span=self.ins.span)
+
+    def policy(self, i: int) -> None:
+        """Operand ``i``, a cache policy: there with ``.L2::cache_hint`` only. It changes no value and is not read."""
+        hinted = self.has("L2::cache_hint")
+        self.expect(i + hinted)
+        operand = self.operand(i) if hinted else IntLit(0)
+        wide = isinstance(operand, Reg) and TYPE_BITS[self.env.register_type(operand.name)] == 64
+        if not wide and not isinstance(operand, IntLit):
+            raise ParseError(f"{self.ins.mnemonic}: a cache policy is a register of 64 bits", span=self.ins.span)
 
     def _check_width(self, operand: Reg, bits: int) -> None:
         """Raise ParseError for a source register of another width: 8 bits may stand for 16, and conversions and stores take wider ones."""
         kind = self.env.register_type(operand.name)
         held = TYPE_BITS[kind]
-        fits = held == bits or (held == 8 and bits == 16) or (bits < held and self.ins.opcode in ("cvt", "st"))
+        extends = self.ins.opcode in ("cvt", "st")
+        fits = held == bits or (extends and ((held == 8 and bits == 16) or bits < held <= 64))
         if (held == 1) != (bits == 1) or not fits:
             what = "a predicate is" if bits == 1 else f"{bits} bits are"
             raise ParseError(f"{self.ins.mnemonic}: {operand.name} is of type .{kind} where {what} needed", span=self.ins.span)
@@ -271,6 +304,13 @@ class Decode:
             raise ParseError(f"{self.ins.mnemonic}: operand {i + 1} must be an integer constant", span=self.ins.span)
         return operand.value
 
+    def bit_count(self, i: int) -> int:
+        """The index of a source that is a position or number of bits: a literal lies between 0 and 255."""
+        operand = self.operand(i)
+        if isinstance(operand, IntLit) and not 0 <= operand.value <= 255:
+            raise ParseError(f"{self.ins.mnemonic}: {operand.value} does not lie between 0 and 255", span=self.ins.span)
+        return self.src(i, 32)
+
     def predicate(self, i: int) -> tuple[int, bool]:
         """A predicate source: register-file index and whether it is negated."""
         operand = self.operand(i)
@@ -296,16 +336,28 @@ class Decode:
             return self.dst_of(operand.first), self.dst_of(operand.second)
         return self.dst_of(operand), None
 
-    def place(self, i: int) -> Place:
-        """A memory operand: base register and offset."""
+    def _check_space(self, name: str, space: str) -> None:
+        """Raise ParseError for a variable of another state space than an instruction accesses (a generic address says nothing)."""
+        held = self.env.symbol_space(name)
+        if space and held and held != space:
+            raise ParseError(f"{self.ins.mnemonic}: {name} lies in .{held}, not in .{space}", span=self.ins.span)
+        if not space and held not in ("", "global") and self.ins.opcode in ("ld", "st", "atom", "red"):
+            raise ParseError(f"{self.ins.mnemonic}: {name} lies in .{held}, reached by a generic access through cvta", span=self.ins.span)
+
+    def place(self, i: int, space: str = "") -> Place:
+        """A memory operand: base register and offset; ``space`` where no modifier of the instruction says it."""
         operand = self.operand(i)
         if not isinstance(operand, Mem):
             raise ParseError(f"{self.ins.mnemonic}: operand {i + 1} must be an address in brackets", span=self.ins.span)
         if isinstance(operand.base, Reg):
+            kind = self.env.register_type(operand.base.name)
+            if kind[0] not in "bus":
+                raise ParseError(f"{self.ins.mnemonic}: {operand.base.name} of type .{kind} is no address", span=self.ins.span)
             return Place(self.env.register(operand.base.name), operand.offset)
         if isinstance(operand.base, IntLit):
             return Place(None, operand.base.value + operand.offset)
         if isinstance(operand.base, Name):
+            self._check_space(operand.base.name, space or self.mods.get("space", "").split("::")[0])
             return Place(None, self.env.symbol_address(operand.base.name) + operand.offset)
         raise ParseError(f"{self.ins.mnemonic}: address base must be a register, a variable or a number", span=self.ins.span)
 
@@ -314,9 +366,9 @@ class Decode:
         address, what = self.address(i), self.ins.mnemonic
         return lambda R: concrete_address(address(R), what)
 
-    def address(self, i: int) -> Address:
-        """A memory operand as a function of the register file."""
-        place = self.place(i)
+    def address(self, i: int, space: str = "") -> Address:
+        """A memory operand as a function of the register file; ``space`` as in ``place``."""
+        place = self.place(i, space)
         base, offset = place.base, place.offset
         if base is None:
             return lambda R: offset

@@ -97,8 +97,8 @@ def fma(d: Decode) -> Step:
     return elementwise(d, "fma", 3)
 
 
-# Without a rounding modifier (.target sm_1x) mad.f32 truncates the product; from sm_20 on it is fma.
-@instruction("mad", f"{RND} {FTZ} [sat] type=f32", "!rnd=rn|rz|rm|rp type=f64", source=_S + "mad")
+# Without a rounding modifier mad.f32 is for .target sm_1x, where it truncates the product; from sm_20 on it has one and is fma.
+@instruction("mad", f"!rnd=rn|rz|rm|rp {FTZ} [sat] type=f32", "!rnd=rn|rz|rm|rp type=f64", source=_S + "mad")
 def mad(d: Decode) -> Step:
     return elementwise(d, "fma", 3)
 

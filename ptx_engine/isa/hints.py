@@ -5,6 +5,7 @@ Source: PTX ISA 9.1, "Miscellaneous Instructions", "Parallel Synchronization and
 
 from __future__ import annotations
 
+from ptx_engine.errors import ParseError
 from ptx_engine.isa.decode import Decode, Step
 from ptx_engine.isa.group import Group
 from ptx_engine.isa.registry import instruction
@@ -28,6 +29,8 @@ def nanosleep(d: Decode) -> Step:
 def setmaxnreg(d: Decode) -> Step:
     """Registers are unlimited here."""
     d.expect(1)
+    if not 24 <= d.literal(0) <= 256 or d.literal(0) % 8:
+        raise ParseError(f"{d.ins.mnemonic}: a number of registers is a multiple of 8 from 24 to 256", span=d.ins.span)
     return _nothing
 
 
@@ -51,4 +54,7 @@ def griddepcontrol(d: Decode) -> Step:
 def applypriority(d: Decode) -> Step:
     """A cache hint."""
     d.expect(2)
+    d.place(0)
+    if d.literal(1) != 128:
+        raise ParseError(f"{d.ins.mnemonic}: the size is 128", span=d.ins.span)
     return _nothing

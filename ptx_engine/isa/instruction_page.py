@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ptx_engine.isa  # noqa: F401  (registers the specs)
 from ptx_engine.isa.calls import EXTERN_CALL
-from ptx_engine.isa.registry import FORMS, REFUSED, Form, Slot
+from ptx_engine.isa.registry import CONSTRAINTS, FORMS, REFUSED, Form, Slot
 
 #: ignored slot -> why it changes nothing
 IGNORED: dict[str, str] = {
@@ -72,7 +72,16 @@ def page() -> str:
     lines += ["", "## Forms", "", "| Instruction | Modifiers | Source |", "|---|---|---|"]
     for opcode in sorted(FORMS):
         if opcode != EXTERN_CALL:
-            lines += [_row(form) for form in FORMS[opcode]]
+            lines += _rows(FORMS[opcode])
+    lines += [
+        "",
+        "## Between modifiers",
+        "",
+        "What the ISA demands of an instruction's modifiers besides its forms; anything else is refused.",
+        "",
+    ]
+    lines += ["| Instruction | Rule |", "|---|---|"]
+    lines += [f"| `{opcode}` | {text} |" for opcode, rules in sorted(CONSTRAINTS.items()) for text, _ in rules]
     lines += ["", "## Ignored modifiers", "", "| Modifiers | Why |", "|---|---|"]
     lines += [f"| {_escaped(', '.join(sorted(choices)))} | {IGNORED[name]} |" for name, choices in sorted(_ignored().items())]
     lines += ["", "## Refused on symbolic data", ""]
@@ -83,8 +92,17 @@ def page() -> str:
     return "\n".join(lines) + "\n"
 
 
-def _row(form: Form) -> str:
-    return f"| `{form.opcode}` | {_escaped(' '.join(map(_slot, form.slots)))} | {form.source.removeprefix('PTX ISA 9.1, ')} |"
+def _rows(forms: list[Form]) -> list[str]:
+    """One row for forms that differ in the order of their slots only."""
+    orders: dict[tuple[frozenset[Slot], str], list[Form]] = {}
+    for form in forms:
+        orders.setdefault((frozenset(form.slots), form.source), []).append(form)
+    return [_row(same[0], len(same)) for same in orders.values()]
+
+
+def _row(form: Form, orders: int) -> str:
+    slots = " ".join(map(_slot, form.slots)) + (f" (slots in {orders} orders)" if orders > 1 else "")
+    return f"| `{form.opcode}` | {_escaped(slots)} | {form.source.removeprefix('PTX ISA 9.1, ')} |"
 
 
 def _slot(slot: Slot) -> str:

@@ -140,7 +140,10 @@ def high_product(x: "int | np.ndarray", y: "int | np.ndarray", bits: int, signed
     return high
 
 
-@instruction("mul", "mode=lo|hi|wide " + INTS, source=_SOURCE + "mul")
+_WIDE = "mode=wide type=u16|u32|s16|s32"
+
+
+@instruction("mul", "mode=lo|hi " + INTS, _WIDE, source=_SOURCE + "mul")
 def mul(d: Decode) -> Step:
     d.expect(3)
     if d.mod("mode") == "lo":
@@ -148,7 +151,7 @@ def mul(d: Decode) -> Step:
     return _product_step(d, wide=d.mod("mode") == "wide", addend=None)
 
 
-@instruction("mad", "mode=lo|hi|wide " + INTS, "mode=hi sat type=s32", source=_SOURCE + "mad")
+@instruction("mad", "mode=lo|hi " + INTS, _WIDE, "mode=hi sat type=s32", source=_SOURCE + "mad")
 def mad(d: Decode) -> Step:
     d.expect(4)
     if d.has("sat"):

@@ -1,32 +1,14 @@
-"""Literals as operands: which kind an instruction takes, and the bits of a float literal.
+"""Float literals as operands: their bits.
 
-Source: PTX ISA 9.1, "Constants": integer literals are for operands of integer and untyped types, float literals for those of float types.
+Source: PTX ISA 9.1, "Constants".
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from ptx_engine.errors import ParseError, UnsupportedError
-from ptx_engine.syntax.ast import FloatLit, Instruction, IntLit, Vec
-
-#: instructions all of whose literals are numbers of their ``type`` slot
-_ARITHMETIC = frozenset({
-    "add", "sub", "mul", "mad", "mul24", "mad24", "fma", "div", "rem", "abs", "neg", "min", "max", "sad", "rcp", "sqrt", "rsqrt",
-    "sin", "cos", "lg2", "ex2", "tanh", "copysign", "testp", "setp", "selp", "mov", "cvt", "st",
-})  # fmt: skip
-
-
-def check_literals(instruction: Instruction, type_: str) -> None:
-    """Raise ParseError for an integer literal as a float or a float literal as an integer: nothing says whether bits are meant."""
-    if instruction.opcode not in _ARITHMETIC or type_[:1] not in ("u", "s", "f") or "x2" in type_:
-        return
-    wrong: type = IntLit if type_[0] == "f" else FloatLit
-    for operand in instruction.operands[1:]:
-        for element in operand.elements if isinstance(operand, Vec) else (operand,):
-            if isinstance(element, wrong):
-                what = "an integer" if wrong is IntLit else "a floating-point"
-                raise ParseError(f"{instruction.mnemonic}: {what} literal for a value of type .{type_}", span=instruction.span)
+from ptx_engine.errors import UnsupportedError
+from ptx_engine.syntax.ast import FloatLit, Instruction
 
 
 def float_literal(literal: FloatLit, bits: int, instruction: Instruction) -> int:

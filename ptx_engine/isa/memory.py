@@ -15,21 +15,47 @@ from ptx_engine.errors import NotStructuredError, ParseError
 from ptx_engine.isa.decode import TYPE_BITS, Decode, Step, Strength
 from ptx_engine.isa.group import Group
 from ptx_engine.isa.move import zero_parts
-from ptx_engine.isa.registry import instruction
+from ptx_engine.isa.registry import constraint, instruction
 from ptx_engine.isa.simple import Load, Store
 from ptx_engine.isa.values import INT, UINT, Sym, Value, int_fmt, wrap_int
-from ptx_engine.syntax.ast import IntLit, Operand, Reg
+from ptx_engine.syntax.ast import FloatLit, IntLit, Operand, Reg
 from ptx_engine.terms import Arena
 
 _S = "PTX ISA 9.1, Data Movement and Conversion Instructions: "
-SPACE = "[space=global|shared|shared::cta|local|param|const|param::entry|param::func]"
-CACHE = "[!cop=ca|cg|cs|lu|cv|wb|wt]"
+#: where cache hints are allowed: global memory, also by generic addresses
+GLOBAL = "[space=global]"
+NEAR = "space=shared|shared::cta|local"
 EVICT = "[!evict=L1::evict_normal|L1::evict_unchanged|L1::evict_first|L1::evict_last|L1::no_allocate]"
 L2 = "[!l2evict=L2::evict_last|L2::evict_normal|L2::evict_first]"
 HINT = "[L2::cache_hint]"
 PREFETCH = "[!prefetch=L2::64B|L2::128B|L2::256B]"
-VEC = "[vec=v2|v4|v8]"
-TYPES = "type=b8|b16|b32|b64|b128|u8|u16|u32|u64|s8|s16|s32|s64|f16|f16x2|bf16|f32|f64"
+WORDS = "b8|b16|b32|b64|u8|u16|u32|u64|s8|s16|s32|s64|f32|f64"
+TYPES = f"type={WORDS}|b128"
+#: vectors of 256 bits are for global memory
+VEC, SHORT_VEC = f"[vec=v2|v4|v8] {TYPES}", f"[vec=v2|v4] {TYPES}"
+
+
+def _vector_fits(mods: dict[str, str]) -> bool:
+    length, width = int(mods.get("vec", "v1")[1:]), TYPE_BITS[mods["type"]]
+    return (length * width <= 128 and length < 8) or (length, width) in ((8, 32), (4, 64))
+
+
+VECTORS = "vectors hold at most 128 bits; of 256 there are .v8 of 32 and .v4 of 64 bits"
+constraint("ld", VECTORS)(_vector_fits)
+constraint("st", VECTORS)(_vector_fits)
+
+
+@constraint("ldu", "vectors hold at most 128 bits")
+def _short_vector(mods: dict[str, str]) -> bool:
+    return int(mods.get("vec", "v1")[1:]) * TYPE_BITS[mods["type"]] <= 128
+
+
+def _wide_eviction(mods: dict[str, str]) -> bool:
+    return "l2evict" not in mods or (mods.get("vec"), TYPE_BITS[mods["type"]]) in (("v8", 32), ("v4", 64))
+
+
+constraint("ld", "the eviction priority in L2 stands with .v8 of 32 or .v4 of 64 bits")(_wide_eviction)
+constraint("st", "the eviction priority in L2 stands with .v8 of 32 or .v4 of 64 bits")(_wide_eviction)
 
 
 def space_of(d: Decode) -> str:
@@ -37,9 +63,11 @@ def space_of(d: Decode) -> str:
     return (d.mod("space") or "").split("::")[0]
 
 
-@instruction("ld", f"[!weak] {SPACE} {CACHE} {EVICT} {L2} {HINT} {PREFETCH} {VEC} {TYPES}",
-             f"{SPACE} {CACHE} !nc {EVICT} {L2} {HINT} {PREFETCH} {VEC} {TYPES}",
-             f"{SPACE} {CACHE} {EVICT} {L2} !nc {HINT} {PREFETCH} {VEC} {TYPES}", source=_S + "ld")  # fmt: skip
+@instruction("ld", f"[!weak] {GLOBAL} {EVICT} {L2} {HINT} {PREFETCH} {VEC}",
+             f"[!weak] {GLOBAL} !cop=ca|cg|cs|lu|cv {HINT} {PREFETCH} {VEC}",
+             f"[!weak] {NEAR}|param|const|param::entry|param::func [!cop=ca|cg|cs|lu|cv] {SHORT_VEC}",
+             f"space=global !nc {EVICT} {L2} {HINT} {PREFETCH} {VEC}", f"space=global {EVICT} {L2} !nc {HINT} {PREFETCH} {VEC}",
+             f"space=global !cop=ca|cg|cs !nc {HINT} {PREFETCH} {VEC}", source=_S + "ld")  # fmt: skip
 def ld(d: Decode) -> Step:
     step = _load(d, d.env.memory.load)
     targets, width = d.elements(0), TYPE_BITS[d.mods["type"]]
@@ -48,11 +76,14 @@ def ld(d: Decode) -> Step:
     return step
 
 
-STRONG_TYPES = f"{SPACE} {EVICT} {L2} {HINT} {PREFETCH} {VEC} {TYPES}"
+_SHARED = "space=shared|shared::cta"
+_SCOPES = "scope=cta|cluster|gpu|sys"
 
 
-@instruction("ld", f"volatile {SPACE} {L2} {PREFETCH} {VEC} {TYPES}", f"sem=relaxed|acquire scope=cta|cluster|gpu|sys {STRONG_TYPES}",
-             f"mmio sem=relaxed scope=sys [space=global] {TYPES}", source=_S + "ld")  # fmt: skip
+@instruction("ld", f"volatile {GLOBAL} {L2} {PREFETCH} {VEC}", f"volatile {_SHARED} {SHORT_VEC}",
+             f"sem=relaxed|acquire {_SCOPES} {GLOBAL} {EVICT} {L2} {HINT} {PREFETCH} {VEC}",
+             f"sem=relaxed|acquire {_SCOPES} {_SHARED} {SHORT_VEC}", f"mmio sem=relaxed scope=sys {GLOBAL} type={WORDS}",
+             source=_S + "ld")  # fmt: skip
 def ld_strong(d: Decode) -> Step:
     """A strong load; ``.volatile`` is relaxed at the scope of the space, as the ISA has it."""
     env, strong, volatile = d.env, d.env.memory.strong_load, d.has("volatile")
@@ -75,7 +106,7 @@ def strength(d: Decode) -> tuple[str, str]:
     return d.mods["sem"], d.mods["scope"]
 
 
-@instruction("ldu", f"[space=global] {VEC} {TYPES}", source=_S + "ldu")
+@instruction("ldu", f"{GLOBAL} {SHORT_VEC}", source=_S + "ldu")
 def ldu(d: Decode) -> Step:
     """A load of read-only data from an address that is the same in the warp: a hint."""
     return _load(d, d.env.memory.load)
@@ -85,7 +116,7 @@ Loader = Callable[[Group, str, "int | np.ndarray", tuple[int, ...], int], list[V
 
 
 def _load(d: Decode, load: Loader) -> Step:
-    d.expect(2, 3)
+    d.policy(2)
     targets, address, space, pc = d.dsts(0), d.address(1), space_of(d), d.pc
     width = TYPE_BITS[d.mods["type"]]
     if len(targets) != int((d.mod("vec") or "v1")[1:]):
@@ -143,7 +174,8 @@ def widen(arena: Arena, value: Value, bits: int, register: int, signed: bool) ->
     return value.view(INT[bits]).astype(INT[register]).view(UINT[register]) if signed else value.astype(UINT[register])
 
 
-@instruction("st", f"[!weak] {SPACE} {CACHE} {EVICT} {L2} {HINT} {VEC} {TYPES}", source=_S + "st")
+@instruction("st", f"[!weak] {GLOBAL} {EVICT} {L2} {HINT} {VEC}", f"[!weak] {GLOBAL} !cop=wb|cg|cs|wt {HINT} {VEC}",
+             f"[!weak] {NEAR}|param|param::func [!cop=wb|cg|cs|wt] {SHORT_VEC}", source=_S + "st")  # fmt: skip
 def st(d: Decode) -> Step:
     step = _store(d, d.env.memory.store)
     sources, width = d.elements(1), TYPE_BITS[d.mods["type"]]
@@ -152,9 +184,10 @@ def st(d: Decode) -> Step:
     return step
 
 
-@instruction("st", f"volatile {SPACE} {L2} {VEC} {TYPES}",
-             f"sem=relaxed|release scope=cta|cluster|gpu|sys {SPACE} {EVICT} {L2} {HINT} {VEC} {TYPES}",
-             f"mmio sem=relaxed scope=sys [space=global] {TYPES}", source=_S + "st")  # fmt: skip
+@instruction("st", f"volatile {GLOBAL} {L2} {VEC}", f"volatile {_SHARED} {SHORT_VEC}",
+             f"sem=relaxed|release {_SCOPES} {GLOBAL} {EVICT} {L2} {HINT} {VEC}",
+             f"sem=relaxed|release {_SCOPES} {_SHARED} {SHORT_VEC}", f"mmio sem=relaxed scope=sys {GLOBAL} type={WORDS}",
+             source=_S + "st")  # fmt: skip
 def st_strong(d: Decode) -> Step:
     """A strong store."""
     strong = d.env.memory.strong_store
@@ -166,7 +199,7 @@ Storer = Callable[[Group, str, "int | np.ndarray", list[Value], tuple[int, ...],
 
 
 def _store(d: Decode, store: Storer) -> Step:
-    d.expect(2, 3)
+    d.policy(2)
     width = TYPE_BITS[d.mods["type"]]
     address, sources, space, pc = d.address(0), d.srcs(1, max(width, 16)), space_of(d), d.pc
     if len(sources) != int((d.mod("vec") or "v1")[1:]):
@@ -192,6 +225,7 @@ def _store(d: Decode, store: Storer) -> Step:
 def prefetch(d: Decode) -> Step:
     """A hint: moves no data."""
     d.expect(1)
+    d.place(0)
     return lambda g: None
 
 
@@ -199,10 +233,27 @@ _PRIMARY = "!primary=L2::evict_last|L2::evict_normal|L2::evict_first|L2::evict_u
 _SECONDARY = "[!secondary=L2::evict_first|L2::evict_unchanged]"
 
 
+def _number(literal: FloatLit) -> float:
+    dtype = np.dtype(f"u{literal.width // 8}")
+    return float(np.array(literal.bits, dtype).view(f"f{literal.width // 8}"))
+
+
 @instruction("createpolicy", f"!mode=fractional {_PRIMARY} {_SECONDARY} type=b64", f"!mode=range [global] {_PRIMARY} {_SECONDARY} type=b64",
              "!mode=cvt !level=L2 type=b64", source=_S + "createpolicy")  # fmt: skip
 def createpolicy(d: Decode) -> Step:
     """A cache policy moves no data; its register holds 0."""
+    mode = d.mods["mode"]
+    d.expect(*((1, 2) if mode == "fractional" else (4,) if mode == "range" else (2,)))
+    if mode == "range":
+        d.address(1)
+        d.src(2, 32), d.src(3, 32)
+    elif mode == "cvt":
+        d.src(1, 64)
+    elif d.count == 2:
+        d.src(1, 32)
+        fraction = d.operand(1)
+        if isinstance(fraction, IntLit) or (isinstance(fraction, FloatLit) and not 0 < _number(fraction) <= 1):
+            raise ParseError(f"{d.ins.mnemonic}: a fraction is a float above 0 and up to 1", span=d.ins.span)
     dst = d.dst()
 
     def step(g: Group) -> None:
@@ -216,10 +267,11 @@ def cp_async(d: Decode) -> Step:
     """cp.async d, s, size [, src-size or ignore-src] [, cache policy]: an asynchronous agent copies; bytes past src-size become zero."""
     given = d.count - d.has("L2::cache_hint")
     d.expect(*(n + d.has("L2::cache_hint") for n in (3, 4)))
+    d.policy(given)
     size = d.operand(2)
     if not isinstance(size, IntLit) or size.value not in ((16,) if d.mods["cop"] == "cg" else (4, 8, 16)):
         raise ParseError(f"{d.ins.mnemonic}: the copy size must be {'16' if d.mods['cop'] == 'cg' else '4, 8 or 16'}", span=d.ins.span)
-    shared, source, count, pc = d.address(0), d.address(1), size.value, d.pc
+    shared, source, count, pc = d.address(0, "shared"), d.address(1, "global"), size.value, d.pc
     copy = d.env.memory.async_copy
     if given == 3:
         return lambda g: copy(g, shared(g.R), source(g.R), count, count, pc)
@@ -235,6 +287,8 @@ def cp_async(d: Decode) -> Step:
             copy(g, shared(g.R), source(g.R), count, left, pc)
 
         return ignoring
+    if isinstance(operand, IntLit) and not 0 <= operand.value <= count:
+        raise ParseError(f"{d.ins.mnemonic}: the source size lies between 0 and {count}", span=d.ins.span)
     left = d.src(3, 32)
     return lambda g: copy(g, shared(g.R), source(g.R), count, g.R[left], pc)
 

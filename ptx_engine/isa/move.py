@@ -17,8 +17,8 @@ from ptx_engine.isa.group import Group
 from ptx_engine.isa.registry import instruction
 from ptx_engine.isa.reinterpret import pieces_of
 from ptx_engine.isa.simple import Copy, Extension
-from ptx_engine.isa.values import BITS, UINT, Part, Sym, Value, int_fmt, split_bits, uninitialised
-from ptx_engine.syntax.ast import Vec
+from ptx_engine.isa.values import BITS, UINT, Part, Sym, Value, int_fmt, narrow, split_bits, uninitialised
+from ptx_engine.syntax.ast import Name, Vec
 from ptx_engine.terms import UNDEF, Arena
 
 _S = "PTX ISA 9.1, Data Movement and Conversion Instructions: "
@@ -104,6 +104,12 @@ def mov(d: Decode) -> Step:
 
         return unpacking
     dst, source, name = d.dst(), d.src(1), d.ins.mnemonic
+    if d.bits == 16 and isinstance(d.operand(1), Name):
+
+        def low_half(g: Group) -> None:
+            g.R[dst] = narrow(g.R[source], 16)
+
+        return low_half
     d.simple = Copy(dst, source)
 
     def copy(g: Group) -> None:
@@ -226,6 +232,6 @@ def permute_concrete(x: Word, y: Word, choices: Sequence[Word]) -> Word:
 
 
 def require_vec(d: Decode, i: int, count: int) -> None:
-    """Check that an operand is a vector of a length."""
-    if len(d.elements(i)) != count:
+    """Check that an operand is a vector of a length (of one, too: in braces)."""
+    if len(d.elements(i)) != count or not isinstance(d.operand(i), Vec):
         raise ParseError(f"{d.ins.mnemonic}: operand {i + 1} must be a vector of {count}", span=d.ins.span)

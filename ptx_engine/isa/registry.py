@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ptx_engine.isa.decode import Decode, Step
 
 SpecFn = Callable[["Decode"], "Step"]
+Rule = Callable[[dict[str, str]], bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +58,8 @@ class Form:
 FORMS: dict[str, list[Form]] = {}
 #: what ``find`` has found: kernels have few forms and many instructions
 _FOUND: dict[tuple[str, tuple[str, ...]], tuple[Form, dict[str, str]]] = {}
+#: opcode -> what must hold between an instruction's modifiers besides its form: the rule in words, and as a test of modifiers by slot
+CONSTRAINTS: dict[str, list[tuple[str, Rule]]] = {}
 #: opcode (or opcode prefix) -> why it is refused, for instructions known and not modelled
 REFUSED: dict[str, str] = {}
 
@@ -94,6 +97,17 @@ def refuse(opcode: str, why: str) -> None:
     REFUSED[opcode] = why
 
 
+def constraint(opcode: str, text: str) -> Callable[[Rule], Rule]:
+    """Register what the ISA demands between an opcode's modifiers: a test of the modifiers by slot, and the sentence of its refusal."""
+
+    def register(rule: Rule) -> Rule:
+        CONSTRAINTS.setdefault(opcode, []).append((text, rule))
+        _FOUND.clear()
+        return rule
+
+    return register
+
+
 def find(instruction: Instruction) -> tuple[Form, dict[str, str]]:
     """The form of an instruction and its modifiers by slot. Raises UnsupportedError naming instruction or modifier."""
     known = _FOUND.get((instruction.opcode, instruction.modifiers))
@@ -109,10 +123,17 @@ def _search(instruction: Instruction) -> tuple[Form, dict[str, str]]:
         close = difflib.get_close_matches(instruction.opcode, FORMS, 1)
         hint = f"did you mean {close[0]}?" if close and instruction.opcode not in REFUSED else ""
         raise UnsupportedError(f"instruction {instruction.mnemonic}: {why}", feature=instruction.mnemonic, hint=hint)
+    broken = ""
     for form in forms:
         found = form.match(instruction.modifiers)
-        if found is not None:
+        if found is None:
+            continue
+        why = next((text for text, rule in CONSTRAINTS.get(instruction.opcode, ()) if not rule(found)), "")
+        if not why:
             return form, found
+        broken = broken or why
+    if broken:
+        raise UnsupportedError(f"instruction {instruction.mnemonic}: {broken}", feature=instruction.mnemonic)
     for modifier in instruction.modifiers:
         reason = REFUSED.get(f"{instruction.opcode}.{modifier}")
         if reason is not None:

@@ -11,14 +11,13 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from ptx_engine.errors import UnsupportedError
 from ptx_engine.isa import fragments
 from ptx_engine.isa.decode import Decode, Step
 from ptx_engine.isa.fragments import Layout
 from ptx_engine.isa.group import WARP, Group
 from ptx_engine.isa.mma_shapes import ACCUMULATORS, ELEMENTS, Element, extents
 from ptx_engine.isa.move import require_vec
-from ptx_engine.isa.registry import instruction
+from ptx_engine.isa.registry import constraint, instruction
 from ptx_engine.isa.values import Fmt
 from ptx_engine.isa.warp import LanesMissing, Meeting, absent_lanes
 
@@ -111,6 +110,11 @@ def float_product_step(
     return step
 
 
+@constraint("mma", "accumulator and result are of one type; .m8n8k4 may widen an .f16 accumulator to .f32")
+def _same_accumulator(mods: dict[str, str]) -> bool:
+    return mods["dtype"] == mods["ctype"] or (mods["shape"] == "m8n8k4" and mods["dtype"] == "f32")
+
+
 @instruction("mma", "sync aligned shape=m16n8k16|m16n8k8 row col dtype=f32|f16 atype=f16 btype=f16 ctype=f32|f16",
              "sync aligned shape=m16n8k16|m16n8k8 row col dtype=f32 atype=bf16 btype=bf16 ctype=f32",
              "sync aligned shape=m16n8k8|m16n8k4 row col dtype=f32 atype=tf32 btype=tf32 ctype=f32",
@@ -132,8 +136,6 @@ def mma(d: Decode) -> Step:
 def mma_quads(d: Decode) -> Step:
     """Four products of 8x8x4, one for each pair of quads."""
     d.expect(4)
-    if d.mods["dtype"] == "f16" and d.mods["ctype"] == "f32":
-        raise UnsupportedError(f"{d.ins.mnemonic}: an f32 accumulator needs an f32 result", feature=d.ins.mnemonic)
     layout_c, layout_d = (fragments.quad_c(d.mods[slot] == "f16") for slot in ("ctype", "dtype"))
     element = ELEMENTS["f16"]
     return float_product_step(

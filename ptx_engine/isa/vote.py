@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ptx_engine.errors import NotStructuredError
+from ptx_engine.errors import NotStructuredError, ParseError
 from ptx_engine.isa.algebra import PLAIN
 from ptx_engine.isa.bits import integer_term
 from ptx_engine.isa.decode import Decode, Step
@@ -51,6 +51,8 @@ def match(d: Decode) -> Step:
     dst, p = d.pair()
     a, mask, env, pc = d.src(1), d.src(2, 32), d.env, d.pc
     every = "all" in d.ins.modifiers
+    if p is not None and not every:
+        raise ParseError(f"{d.ins.mnemonic} has no predicate result", span=d.ins.span)
 
     def step(g: Group) -> None:
         check_membership(env, g, g.R[mask], pc, "match.sync")
@@ -141,6 +143,8 @@ def elect(d: Decode) -> Step:
     """The elected lane is the lowest member (the ISA leaves the choice open but deterministic for a mask)."""
     d.expect(2)
     dst, p = d.pair()
+    if p is None:
+        raise ParseError(f"{d.ins.mnemonic} needs a predicate result", span=d.ins.span)
     mask, env, pc, arena = d.src(1, 32), d.env, d.pc, d.arena
 
     def step(g: Group) -> None:

@@ -53,6 +53,8 @@ class MachineEnvironment:
         self._carry: int | None = None
         self._symbols = layout_variables(module, flat, bound, memory)
         self._symbols.update(variables)
+        self._spaces = {v.name: v.space for v in (*module.variables, *flat.variables)}
+        self._spaces.update({p.name: "param" for p in flat.function.params if p.name not in self._spaces})
         self._functions = frozenset(f.name for f in module.functions)
 
     def register(self, name: str) -> int:
@@ -123,6 +125,10 @@ class MachineEnvironment:
             what = "a function" if name in self._functions else "a symbol that is no variable here"
             raise UnsupportedError(f"the address of {name}, {what}", feature=f"address of {name}")
         return found
+
+    def symbol_space(self, name: str) -> str:
+        """The state space that a variable or parameter was declared in; empty for a symbol that is neither."""
+        return self._spaces.get(name, "")
 
     def is_symbol(self, name: str) -> bool:
         return name in self._symbols or name in self._functions

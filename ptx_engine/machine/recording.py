@@ -48,12 +48,12 @@ class RecordingDecode(Decode):
         self.writes.add(slot)
         return slot
 
-    def address(self, i: int) -> Address:
+    def address(self, i: int, space: str = "") -> Address:
         operand = self.operand(i)
         if isinstance(operand, Mem) and isinstance(operand.base, Reg):
             self.addresses.add(self.env.register(operand.base.name))
             self.reads |= self.addresses
-        return super().address(i)
+        return super().address(i, space)
 
     def uses(self, predicate: int | None) -> Uses:
         """What has been recorded so far."""

@@ -66,7 +66,9 @@ def test_faults_are_shown_and_exit_with_1(folder: Path, capsys: pytest.CaptureFi
 
 def test_bfloat16_files(folder: Path) -> None:
     (folder / "k.ptx").write_text(
-        PTX.replace("ld.global.f32 %f2", "ld.global.b32 %f2").replace("mul.f32 %f3, %f1, %f2", "add.bf16x2 %f3, %f2, %f2")
+        PTX.replace(".reg .f32", ".reg .b32")
+        .replace("ld.global.f32 %f2", "ld.global.b32 %f2")
+        .replace("mul.f32 %f3, %f1, %f2", "add.bf16x2 %f3, %f2, %f2")
     )
     np.save("x.npy", np.arange(8).astype(ml_dtypes.bfloat16))
     assert emulate("x.npy", "0", "4") == 0

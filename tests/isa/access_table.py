@@ -72,7 +72,7 @@ def plain() -> list[tuple[Access, Access]]:
 
 def cached() -> list[tuple[Access, Access]]:
     """Modifiers that say where copies are kept."""
-    pairs = []
+    pairs = [*operators()]
     for stores, loads in (("wb", "ca"), ("cg", "cg"), ("cs", "cs"), ("wt", "lu"), ("wb", "cv")):
         pairs += [(Access("st", (), space, (stores,), 1, "u32"), Access("ld", (), space, (loads,), 1, "u32")) for space in ("", "global")]
     for evict, hint, prefetch in product((*EVICT, ""), ("L2::cache_hint", ""), ("L2::64B", "L2::128B", "L2::256B", "")):
@@ -101,6 +101,22 @@ def cached() -> list[tuple[Access, Access]]:
     pairs += [(Access("st", (), "global", (), n, t), Access("ld", (), "global", ("nc",), n, t)) for n, t in (*shapes(False), *shapes(True))]
     pairs += [(Access("st", (), "global", (), n, t), Access("ld", (), "global", ("L1::no_allocate", "nc"), n, t)) for n, t in shapes(False)]
     pairs += [(Access("st", (), "global", (), 1, "u32"), Access("ld", (), "global", (cop, "nc"), 1, "u32")) for cop in ("ca", "cg", "cs")]
+    return pairs
+
+
+def operators() -> list[tuple[Access, Access]]:
+    """Cache operators with policies, prefetch sizes and every shape, and in the spaces near to the thread."""
+    every = [*shapes(False), *shapes(True)]
+    pairs = [(Access("st", (), "global", ("cg", *hint), n, t), Access("ld", (), "global", ("cg", *hint), n, t))
+             for hint, (n, t) in zip(((), ("L2::cache_hint",)) * len(every), every)]  # fmt: skip
+    pairs += [(Access("st", ("weak",), "global", ("cs",), 1, "u32"), Access("ld", ("weak",), "global", ("cs", size), 1, "u32"))
+              for size in ("L2::64B", "L2::128B", "L2::256B")]  # fmt: skip
+    nc = (("nc", "L2::cache_hint"), ("nc", "L2::64B"), ("nc", "L2::128B"), ("nc", "L2::256B"))
+    pairs += [
+        (Access("st", (), "global", (), n, t), Access("ld", (), "global", ("cg", *nc[i % 4]), n, t)) for i, (n, t) in enumerate(every)
+    ]
+    for space, (stores, loads) in product(("shared", "local"), (("wb", "ca"), ("cg", "cg"), ("cs", "cs"), ("wt", "lu"), ("wb", "cv"))):
+        pairs.append((Access("st", (), space, (stores,), 2, "b32"), Access("ld", (), space, (loads,), 2, "b32")))
     return pairs
 
 

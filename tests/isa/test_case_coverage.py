@@ -32,12 +32,8 @@ ELSEWHERE = {"mbarrier", EXTERN_CALL}
 BEYOND = {
     "atom": "b32 b64 u32 u64 s32 s64 f16 bf16 and or xor exch add inc dec min max noftz v2 v4 v8 f32 f16x2 bf16x2 f64 b16 cas b128",
     "red": "acquire acq_rel b32 b64 u32 u64 s32 s64 f16 bf16 and or xor add inc dec min max noftz v2 v4 v8 f32 f16x2 bf16x2 f64",
-    "ld": "param::func f16 f16x2 bf16 const local param param::entry wb wt", "st": "param::func f16 f16x2 bf16 const param param::entry ca lu cv",
-    "ldu": "v8 f16 f16x2 bf16 u16 u64 s8 s32 s64 b8 b16", "mul": "u64 s64", "mad": "u64 s64", "cvta": "u32", "set": "ftz",
+    "ld": "param::func const param param::entry", "st": "param::func param", "ldu": "b128 u16 u64 s8 s32 s64 b8 b16", "cvta": "u32",
 }  # fmt: skip
-#: the same for the forms of an opcode that have a certain literal modifier
-BEYOND_WITH = {("ld", "nc"): "shared shared::cta cv lu", ("ld", "mmio"): "b128", ("st", "mmio"): "b128", ("st", "volatile"): "local",
-               ("ld", "volatile"): "local", ("st", "sem"): "local"}  # fmt: skip
 
 
 def texts() -> Iterator[str]:
@@ -118,8 +114,6 @@ def missing(form: Form) -> list[str]:
     """Choices of a form that no case has."""
     have = covered().get(id(form))
     beyond = set(BEYOND.get(form.opcode, "").split())
-    for slot in form.slots:
-        beyond |= set(BEYOND_WITH.get((form.opcode, slot.name), "").split())
     if have is None:
         return ["every case"]
     return [choice for slot in form.slots for choice in sorted(slot.choices - have.get(slot.name, set()) - beyond)]

@@ -44,7 +44,10 @@ def converted(source: Format, target: Format, rnd: str, bits: int) -> int:
 def test_float_to_float(source: str, target: str, rnd: str) -> None:
     a, b = FORMATS[source], FORMATS[target]
     x = sample(a)
-    got = run_one(f"cvt.{rnd}.{target}.{source} d0, a0;", [x], b.uint)
+    widens = (source, target) in (("f16", "f32"), ("f16", "f64"), ("f32", "f64"))
+    if widens and rnd != MODES[0]:
+        return
+    got = run_one(f"cvt.{'' if widens else rnd + '.'}{target}.{source} d0, a0;", [x], b.uint)
     for bits, result in zip(x, got):
         wanted = converted(a, b, rnd, int(bits))
         assert result == wanted or (target == "f64" and math.isnan(b.value(wanted))), (hex(bits), hex(result), hex(wanted))
@@ -118,8 +121,7 @@ def rounded(value: float, word: str) -> int:
     }[word]()
 
 
-@pytest.mark.parametrize("kind", INTS)
-@pytest.mark.parametrize("name", list(FORMATS))
+@pytest.mark.parametrize(("name", "kind"), [(name, kind) for name in FORMATS for kind in INTS if not (name == "bf16" and kind[1:] == "8")])
 def test_float_to_integer(name: str, kind: str) -> None:
     fmt = FORMATS[name]
     lo, hi = int_range(kind)
@@ -148,8 +150,7 @@ def test_flushing_before_an_integer_conversion() -> None:
     assert run_one("cvt.rmi.ftz.s32.f32 d0, a0;", [x], np.uint32).tolist() == [0, 0]
 
 
-@pytest.mark.parametrize("kind", INTS)
-@pytest.mark.parametrize("name", list(FORMATS))
+@pytest.mark.parametrize(("name", "kind"), [(name, kind) for name in FORMATS for kind in INTS if not (name == "bf16" and kind[1:] == "8")])
 def test_integer_to_float(name: str, kind: str) -> None:
     fmt, bits = FORMATS[name], int(kind[1:])
     lo, hi = int_range(kind)

@@ -52,7 +52,7 @@ MEANING: dict[str, Callable[..., float]] = {
     "sub.ftz.f32 d0, a0, a1;": lambda x, y: x - y,
     "mul.rm.f32 d0, a0, a1;": lambda x, y: x * y,
     "fma.rp.f32 d0, a0, a1, a2;": lambda x, y, z: x * y + z,
-    "mad.f32 d0, a0, a1, a2;": lambda x, y, z: x * y + z,
+    "mad.rn.f32 d0, a0, a1, a2;": lambda x, y, z: x * y + z,
     "div.full.f32 d0, a0, a1;": lambda x, y: x / y,
     "rcp.approx.f32 d0, a0;": lambda x: 1 / x,
     "neg.f32 d0, a0;": lambda x: -x,

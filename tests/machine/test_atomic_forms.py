@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ptx_engine import emulate
-from ptx_engine.errors import NotStructuredError, ParseError, UnsupportedError
+from ptx_engine.errors import NotStructuredError, UnsupportedError
 from ptx_engine.launch import Launch, Role, TensorArg, bind
 from ptx_engine.machine import execute
 from ptx_engine.syntax import parse
@@ -122,7 +122,7 @@ def test_operations_have_types_of_their_own(legal: str, other: str) -> None:
     """The ISA's text, and ptxas: bits have no smallest value, and numbers are not masked."""
     arguments = [np.zeros(4, np.uint32), np.zeros(16, np.uint32), np.zeros(16, np.uint32)]
     emulate(kernel(f"atom.global.{legal} %o, [%a], %v;", 32, False), None, 1, 16, arguments)
-    with pytest.raises(ParseError, match="types"):
+    with pytest.raises(UnsupportedError, match="integer types of"):
         emulate(kernel(f"atom.global.{other} %o, [%a], %v;", 32, False), None, 1, 16, arguments)
 
 
