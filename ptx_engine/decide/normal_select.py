@@ -48,6 +48,8 @@ class Selections:
         self.forms, self.lattice = forms, lattice
         #: atoms that are positions of a maximum -> the sets they are over
         self._positions: dict[int, tuple[frozenset[Entry], ...]] = {}
+        #: forms, less their constants, that are positions of a maximum of two -> the sets they are over
+        self._pairs: dict[PolyKey, tuple[frozenset[Entry], ...]] = {}
 
     def select(self, condition: Poly, a: Poly, b: Poly, compared: Iterable[Compared] = ()) -> Poly:
         """condition ? a : b; ``compared`` are the values that the condition compares, where they are known."""
@@ -174,6 +176,9 @@ class Selections:
         """The sets that a value is a position over: an atom, and a constant added to all positions."""
         ring, shift = self.forms.ring, chosen.get(ONE_TERM, 0)
         terms = [t for t in chosen if t != ONE_TERM]
+        pair = self._pairs.get(self.forms.key({t: chosen[t] for t in terms})) if terms else None
+        if pair is not None:
+            return tuple(self._shifted(entries, shift) for entries in pair)
         if len(terms) != 1 or chosen[terms[0]] != 1:
             return ()
         powers = ring.powers[terms[0]]
@@ -206,8 +211,10 @@ class Selections:
             spellings.append(frozenset({(self.lattice.maxima.negative(y), a), (self.lattice.maxima.negative(x), b)}))
             spellings.sort(key=lambda both: sorted(m for m, _ in both))
             entries = spellings[0]
-        args = tuple(v for m, key in sorted(entries, key=str) for v in (self.lattice.maxima.value(m), dict(key)))
         ends = _constants(entries)
+        if ends is not None and len(entries) == 2:
+            return self._pair(entries, tuple(spellings), first)
+        args = tuple(v for m, key in sorted(entries, key=str) for v in (self.lattice.maxima.value(m), dict(key)))
         integer = ends is not None and all(c == int(c) for c in ends)
         low, high = (min(ends), max(ends)) if ends else (None, None)
         sign = Sign.NONNEGATIVE if low is not None and low >= 0 else Sign.UNKNOWN
@@ -215,6 +222,18 @@ class Selections:
         atom = self.forms.ring.atom(("argmax", entries), make)
         self._positions[atom] = tuple(spellings)
         return self.forms.add({self.forms.ring.atom_term(atom): 1}, self.forms.rational(first))
+
+    def _pair(self, entries: frozenset[Entry], spellings: tuple[frozenset[Entry], ...], first: Coef) -> Poly:
+        """One of two constant positions, the first of them zero: a multiple of a condition, as any selection of two constants,
+        which the normal form is to know as such; what it may be joined with is kept by its form."""
+        (_, x), (last, y) = sorted(((dict(key).get(ONE_TERM, 0), m) for m, key in entries))
+        value = self.lattice.maxima.value
+        result: Poly = {}
+        add_into(result, positive(self.forms, self.forms.add(value(y), value(x), -1)), last)
+        shift = result.get(ONE_TERM, 0)
+        key = self.forms.key({t: c for t, c in result.items() if t != ONE_TERM})
+        self._pairs[key] = tuple(self._shifted(both, -shift) for both in spellings)
+        return self.forms.add(result, self.forms.rational(first))
 
 
 def _constants(entries: frozenset[Entry]) -> list[Coef] | None:

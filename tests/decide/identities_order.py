@@ -270,6 +270,26 @@ def _cases(conditions: int) -> Case:
     return case
 
 
+def _apart(conditions: int, missing: int = 0) -> Case:
+    """Conditions on values of their own: doubled and shifted in turn, against a product and a sum of selections."""
+
+    def case(b: Builder) -> tuple[Ids, Ids]:
+        x, (bound, y), a = b.inputs(conditions), b.inputs(2), b.arena
+        tests = [a.compare(Op.LT, v, bound) for v in x]
+        doubled, product, shifted, total = y, y, y, y
+        for i, test in enumerate(tests):
+            doubled = a.select(test, a.mul(doubled, b.c(2)), doubled)
+            shifted = a.select(test, a.add(shifted, b.c(i + 1)), shifted)
+        for i, test in reversed(list(enumerate(tests[missing:], missing))):
+            product = a.mul(product, a.select(test, b.c(2), 1))
+            total = a.add(total, a.select(a.logic(Op.NOT, test), 0, b.c(i + 1)))
+        return [doubled, shifted], [product, total]  # type: ignore[list-item]
+
+    return case
+
+
+EQUAL["selections over 10 conditions of their own"] = _apart(10)
+WRONG["selections over 10 conditions of which one is not asked"] = _apart(10, missing=1)
 EQUAL["piecewise value over 4 conditions"] = _cases(4)
 EQUAL["piecewise value over 8 conditions"] = _cases(8)
 

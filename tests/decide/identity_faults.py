@@ -287,6 +287,7 @@ TWINS.update(
         "clamped_value_fits_its_type": "clamped_value_that_does_not_fit",
         "sign_by_comparisons": "sign_with_one_at_zero",
         "nan_aware_extremes": "nan_aware_maximum_with_the_wrong_side",
+        "selections over 10 conditions of their own": "selections over 10 conditions of which one is not asked",
         "piecewise value over 4 conditions": "piecewise_value_with_a_threshold_moved",
         "sum_by_butterfly": "sum_by_butterfly_with_a_step_missing",
         "split K in 4": "split K with a part missing",

@@ -127,3 +127,29 @@ def test_symbols_share_a_given_arena() -> None:
     x, s = symbols("x:3 s", arena)  # type: ignore[misc]
     assert isinstance(x, Vector) and isinstance(s, Expr) and len(x) == 3
     assert x.items[0].arena is arena and s.arena is arena and [e.name for e in arena.inputs] == ["x", "s"]
+
+
+@pytest.mark.parametrize(
+    ("sides", "options", "error", "said"),
+    [
+        (lambda x: (x,), {}, TypeError, "1 sides"),
+        (lambda x: (x, 3), {}, TypeError, "3 is no term"),
+        (lambda x: ([x, 1.5], [x, x]), {}, TypeError, "no term"),
+        (lambda x: ([x], [x, x]), {}, ValueError, "1 and 2 terms"),
+        (lambda x: (x, x), {"assumptions": {"constants-within-2-ulp"}}, ValueError, "no assumption is named 'constants-within-2-ulp'"),
+        (lambda x: (x, x), {"budget": 5}, TypeError, "a budget is a ptx_engine.decide.Budget"),
+    ],
+)
+def test_what_is_asked_wrongly_is_said(
+    sides: Callable[[Expr], tuple[object, ...]], options: dict[str, object], error: type[Exception], said: str
+) -> None:
+    x = symbols("x")
+    assert isinstance(x, Expr)
+    with pytest.raises(error, match=said):
+        decide(*sides(x), **options)  # type: ignore[call-overload]
+
+
+def test_an_assumption_may_be_named_alone() -> None:
+    x = symbols("x")
+    assert isinstance(x, Expr)
+    assert decide(x * 2, x + x, assumptions="constants-within-1-ulp").status is Status.PROVED
