@@ -8,7 +8,7 @@ the work is met again.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 
 import numpy as np
 
@@ -16,13 +16,14 @@ from ptx_engine.decide.budget import Meter, Undecided
 from ptx_engine.decide.columns import Columns
 from ptx_engine.decide.cuts import end_of_inputs
 from ptx_engine.decide.normal_forms import Forms
-from ptx_engine.decide.normal_value import Evaluator, Leaf, operands
+from ptx_engine.decide.normal_value import COUNTS, Evaluator, Leaf
 from ptx_engine.decide.proof import Proof, equal_proof, leaves_of, remainder_of, selects_constants
 from ptx_engine.decide.walk import CONSTANTS, INPUT, Template
 from ptx_engine.terms.arena import Arena
 
 #: nodes beyond which a new pool is begun
 _MOST = 1 << 18
+_VARIABLES = (INPUT, CONSTANTS)
 
 
 class Pool:
@@ -32,20 +33,23 @@ class Pool:
         self.arena, self.partial_cuts, self.meter = arena, partial_cuts, meter
         self._begin()
 
+        #: the last template, and what is known of its variables
+        self._known: tuple[Template, dict[int, Leaf]] | None = None
+
     def _begin(self) -> None:
         self._numbers: dict[Hashable, int] = {}
         self._template = Template([], [], [], Columns(1), False)
         self._leaves: dict[int, Leaf] = {}
         self._evaluator = Evaluator(self.arena, self._template, self._leaves, Forms(self.meter, freeze=True))
 
-    def prove(self, template: Template) -> Proof:
-        """Whether the first two roots of a template have one normal form; "unknown" says nothing about them."""
+    def prove(self, template: Template, roots: tuple[int, int] | None = None) -> Proof:
+        """Whether two nodes of a template (its first two roots) have one normal form; "unknown" says nothing about them."""
         if template.generalised and selects_constants(template):
             return Proof("unknown", "constants that are selected are told apart first")
         if len(self._numbers) > _MOST:
             self._begin()
         evaluator = self._evaluator
-        reference, candidate = self._poured(template)[:2]
+        reference, candidate = self._poured(template, roots or (template.roots[0], template.roots[1]))
         try:
             evaluator.run((reference, candidate))
             if not remainder_of(evaluator, evaluator.value(reference), evaluator.value(candidate)):
@@ -54,34 +58,28 @@ class Pool:
         except Undecided as reason:
             return Proof("unknown", str(reason))
 
-    def _poured(self, template: Template) -> list[int]:
-        """The nodes of the pool that a template's roots are."""
-        known = leaves_of(self.arena, template, self.partial_cuts)
+    def _poured(self, template: Template, roots: tuple[int, int]) -> list[int]:
+        """The nodes of the pool that two nodes of a template are."""
+        if self._known is None or self._known[0] is not template:
+            self._known = template, leaves_of(self.arena, template, self.partial_cuts)
+        known = self._known[1]
         ops, args = template.ops, template.args
+        order = _postorder(template, roots)
         place = [-1] * len(ops)
-        for node, key in self._variables(template, known).items():
+        for node, key in self._variables(template, [node for node in order if ops[node] in _VARIABLES], known).items():
             place[node] = self._leaf(key, known[node])
-        stack = list(template.roots)
-        while stack:
-            node = stack[-1]
-            if place[node] >= 0:
-                stack.pop()
-                continue
-            op, mine = ops[node], args[node]
-            below = operands(template, node)
-            mapped = tuple([place[child] for child in below])
-            if -1 in mapped:
-                stack.extend([child for child, found in zip(below, mapped) if found < 0])
-                continue
-            stack.pop()
-            if len(mine) > len(below):
-                mapped += mine[len(below) :]
-            place[node] = self._node((op, mapped), op, mapped)
-        return [place[root] for root in template.roots]
+        for node in order:
+            if place[node] < 0:
+                op, mine = ops[node], args[node]
+                count = COUNTS[op]
+                mapped = tuple([place[child] for child in mine[:count]])
+                if len(mine) > count:
+                    mapped += mine[count:]
+                place[node] = self._node((op, mapped), op, mapped)
+        return [place[root] for root in roots]
 
-    def _variables(self, template: Template, known: dict[int, Leaf]) -> dict[int, Hashable]:
+    def _variables(self, template: Template, nodes: list[int], known: dict[int, Leaf]) -> dict[int, Hashable]:
         """A key for each variable, no two alike: what is known of it, the input it is of, and its rank among those."""
-        nodes = [node for node, op in enumerate(template.ops) if op in (INPUT, CONSTANTS)]
         if not nodes:
             return {}
         _, high = template.columns.bounds(nodes)
@@ -108,3 +106,22 @@ class Pool:
             self._template.ops.append(op)
             self._template.args.append(args)
         return found
+
+
+def _postorder(template: Template, roots: Sequence[int]) -> list[int]:
+    """The nodes below roots, every operand before its users."""
+    ops, args = template.ops, template.args
+    order: list[int] = []
+    entered = bytearray(len(ops))
+    stack = list(roots)
+    while stack:
+        node = stack[-1]
+        if entered[node]:
+            stack.pop()
+            if entered[node] == 1:
+                entered[node] = 2
+                order.append(node)
+            continue
+        entered[node] = 1
+        stack.extend([child for child in args[node][: COUNTS[ops[node]]] if not entered[child]])
+    return order

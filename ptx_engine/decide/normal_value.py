@@ -46,17 +46,15 @@ class Leaf:
     partial: bool = False
 
 
-#: per operator code, how many of a node's arguments are operands (255: all of them)
-_ALL = 255
-_COUNTS = [0] * 256
+#: per operator code, how many of a node's arguments are operands (or more, where all of them are)
+COUNTS = [0] * 256
 for _row in TABLE.values():
-    _COUNTS[_row.op] = _ALL if _row.record else _row.arity
+    COUNTS[_row.op] = 1 << 30 if _row.record else _row.arity
 
 
 def operands(template: Template, node: int) -> tuple[int, ...]:
     """The operand nodes of a template node."""
-    count = _COUNTS[template.ops[node]]
-    return template.args[node] if count == _ALL else template.args[node][:count]
+    return template.args[node][: COUNTS[template.ops[node]]]
 
 
 def _addends(op: int, args: tuple[int, ...]) -> tuple[int, ...]:

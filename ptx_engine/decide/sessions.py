@@ -26,6 +26,7 @@ from ptx_engine.decide.walk import SplitClass, Template, Walker
 from ptx_engine.terms.arena import CONST_CAP, NAN, UNDEF, Arena
 
 _SEEDS = 4
+_TOGETHER = 3  # classes of one size from which on they are walked together
 _LATE_SPLITS = 32  # a class whose full proof failed is not split into more parts than that
 
 
@@ -91,6 +92,7 @@ class Session:
         self._doubt = doubt
         self._patient = patient  # whether a class whose proof fails is split by how its inputs coincide
         self._allowance = allowance  # term operations left for all normal forms together; None: as the budget has it
+        self._apart = False  # whether classes of one size have been walked together
         self._alike = False  # whether the last class was proved by its normal form, within the allowance
         self._pool: Pool | None = None  # the forms of such classes
         self._depth = depth
@@ -121,6 +123,8 @@ class Session:
                 self._results.append(ClassResult(members, Outcome.UNKNOWN, str(reason)))
             if self._doubt is not None and self._failed() and self._doubt.at(int(self._results[-1].members[0])):
                 return self._results
+            if self._alike:
+                waiting = self._together(waiting)
         self._singles()
         return sorted(self._results, key=lambda r: int(r.members[0]))
 
@@ -203,7 +207,7 @@ class Session:
     def _proved_like_the_last(self, members: np.ndarray, template: Template, meter: Meter) -> bool:
         """Where the last class needed its normal form, the next one is tried with that first (rows of a causal mask), and with
         the forms of those before it."""
-        proof = self._pooled(template)
+        proof = self._pooled(template, (template.roots[0], template.roots[1]))
         if proof.outcome != "equal":
             (proof,) = self._normal(template, [(0, 1)], meter, None)
         self._alike = proof.outcome == "equal"
@@ -211,14 +215,37 @@ class Session:
             self._store(members, proof)
         return self._alike
 
-    def _pooled(self, template: Template) -> Proof:
+    def _together(self, waiting: list[tuple[np.ndarray, bool]]) -> list[tuple[np.ndarray, bool]]:
+        """Classes of the size of the last one, which needed its normal form: walked at once, as one template over as many outputs with
+        the roots of all of them, each then proved by its own two. Returns the classes that are left: that template says as much of
+        a class as its own would, but what it does not prove is looked at alone."""
+        size = len(self._results[-1].members)
+        alike = [i for i, (members, split_constants) in enumerate(waiting) if len(members) == size and not split_constants]
+        if len(alike) < _TOGETHER or self._apart:
+            return waiting
+        self._apart = True  # whatever comes of it, it is not tried again
+        classes = np.stack([waiting[i][0] for i in alike])
+        meter = Meter(self._budget, self._deadline)
+        try:
+            template = self._walk(classes[0], self._sides[:, classes].reshape(-1, size), size, meter, False)
+        except (SplitClass, Undecided):
+            return waiting
+        done = set()
+        for i, members, *roots in zip(alike, classes, template.roots, template.roots[len(alike) :]):
+            proof = self._pooled(template, (roots[0], roots[1]))
+            if proof.outcome == "equal":
+                self._store(members, proof)
+                done.add(i)
+        return [entry for i, entry in enumerate(waiting) if i not in done]
+
+    def _pooled(self, template: Template, roots: tuple[int, int]) -> Proof:
         """The proof from forms that earlier classes had, within the allowance."""
         arena, partial = self._whole_arena()
         if self._pool is None:
             self._pool = Pool(arena, partial, Meter(self._budget, self._deadline))
         meter = self._pool.meter
         with self._allowed(meter):
-            return self._pool.prove(template)
+            return self._pool.prove(template, roots)
 
     def _whole_arena(self) -> tuple[Arena, bool]:
         """The arena without cuts, and whether a cut may stand for a term that is undefined somewhere."""

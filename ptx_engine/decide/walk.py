@@ -26,7 +26,7 @@ _GATHER = 1 << 22  # record operands gathered at once
 _FEW_CONSTANTS = 4
 _FEW_LABELS = 2  # rows of labels, or random sums in their place, that are combined one by one
 _CHAINS = frozenset({Op.FMA, Op.ADD, Op.MAX, Op.MIN})
-_CHAIN, _FEW_CHAINS = 64, 4  # links of a chain taken at once, and how many chains at a time are worth following
+_CHAIN, _FEW_CHAINS = 64, 40  # links of a chain taken at once, and how many chains at a time are worth following
 _LOOP_IDS = 1 << 16  # ids of a loop's chain looked at together: they stay in the cache
 _SPECIAL = (POS_INF, NEG_INF, NAN, UNDEF)
 _NEUTRAL = {Op.NSUM: ZERO, Op.NMAX: NEG_INF, Op.NMIN: POS_INF}
@@ -100,7 +100,7 @@ class Walker:
             leaf |= self._mixed(part, ids, mixed)
         if leaf.any():  # leaves are input columns throughout, or a difference
             for i in np.flatnonzero(leaf & mixed & ~self._may_vary(ids)).tolist():
-                self._differ(part, np.where(ids[i] < 0, INPUT, self._op[np.maximum(ids[i], 0)]))
+                self._differ(part, self._forms(ids[i], np.where(ids[i] < 0, INPUT, self._op[np.maximum(ids[i], 0)])))
             inner = np.flatnonzero(~leaf)
             nodes, ids = nodes[inner], ids[inner]
             if not len(nodes):
@@ -110,7 +110,7 @@ class Walker:
         same = (kind == kind[:, :1]).all(axis=1)
         if not same.all():
             for i in np.flatnonzero(~same).tolist():
-                self._differ(part, kind[i])
+                self._differ(part, self._forms(ids[i], kind[i]))
             nodes, ids, kind = nodes[same], ids[same], kind[same]
         first = kind[:, 0].tolist()
         for code in sorted(set(first)):
@@ -135,6 +135,22 @@ class Walker:
 
     def _differ(self, part: int, block_labels: np.ndarray) -> None:
         self._labels.append(block_labels[self._columns.partitions[part].inverse].astype(np.int64))
+
+    def _forms(self, ids: np.ndarray, kind: np.ndarray) -> np.ndarray:
+        """A label for each block of a column of several operators: its operator, and of how many links a chain is. Outputs of one form
+        agree in both; without the second, sums of n lengths (rows of a causal mask) are split from each other one by one."""
+        label = kind.astype(np.int64) * (_CHAIN + 1)
+        for op in _CHAINS & set(kind.tolist()):
+            here = np.flatnonzero(kind == op)
+            follow, link = self._c if op == Op.FMA else self._a, ids[here]
+            for _ in range(_CHAIN):
+                label[here] += 1
+                link = follow[link]
+                on = (link >= CONST_CAP) & (self._op[link] == np.uint8(op))  # (a negative id reads any operator)
+                here, link = here[on], link[on]
+                if not len(here):
+                    break
+        return label
 
     def _expand(self, code: int, part: int, nodes: np.ndarray, ids: np.ndarray) -> None:
         op = Op(code)
