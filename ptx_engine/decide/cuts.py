@@ -203,12 +203,17 @@ def find_cuts(arena: Arena, reference: np.ndarray, candidate: np.ndarray) -> Cut
 
 
 def _is_forest(arena: Arena) -> bool:
-    """Whether all is sums and products with no more uses than terms (long chains of multiply-adds): told without counting each."""
+    """Whether all is sums and products with no more uses than terms (long chains of multiply-adds, products of inputs): told without
+    counting each."""
     op, *columns = arena.columns()
-    if arena.dots or arena.naries or not bool(_RING[op[np.array(arena.emissions)]].all()):
+    codes = op[np.array(arena.emissions)]
+    if arena.naries or not bool((_RING[codes] | (codes == np.uint8(Op.DOT))).all()):
         return False
+    if any(int(side.max(initial=-1)) >= CONST_CAP for record in arena.dots for side in (record.rows, record.cols)):
+        return False  # (accumulators are used once, unless a product is added to twice)
     spans = [slice(start, start + _CHUNK) for start in range(CONST_CAP, len(op), _CHUNK)]
     used = sum(int(np.count_nonzero(column[span] >= CONST_CAP)) for span in spans for column in columns)  # (a slot without operand holds 0)
+    used += sum(int(np.count_nonzero(record.acc >= CONST_CAP)) for record in arena.dots)
     return used <= len(op) - CONST_CAP
 
 

@@ -193,3 +193,22 @@ def test_chains_of_products_are_told_from_shared_sums_without_counting(monkeypat
     shared = [arena.add(side, int(side[0])) for side in sides[::-1]]
     with pytest.raises(TypeError):
         find_cuts(arena, *[arena.mul(side, int(side[1])) for side in shared])
+
+
+def test_products_of_inputs_are_told_from_products_of_what_is_computed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tensor-core fragments over loaded values share nothing; products of products do, and are counted."""
+    counted: list[bool] = []
+    original = cuts._uses
+    monkeypatch.setattr(cuts, "_uses", lambda *args: (counted.append(True), original(*args))[1])
+    for nested in (False, True):
+        arena = Arena()
+        a, b = (np.asarray(arena.add_input(name, 64 * 64, "f16").ids(np.arange(64 * 64))).reshape(64, 64) for name in "ab")
+        sides = []
+        for half in (16, 32):
+            total = np.zeros((1, 64, 64), np.int32)
+            for k in range(0, 64, half):
+                total = arena.dot(a[None, :, k : k + half], b[None, :, k : k + half], total)
+            sides.append(arena.dot(total, b[None], np.zeros((1, 64, 64), np.int32)).ravel() if nested else total.ravel())
+        counted.clear()
+        found = find_cuts(arena, *sides)
+        assert bool(counted) == nested == (found is not None)
