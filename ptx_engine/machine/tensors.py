@@ -11,6 +11,7 @@ from ptx_engine.isa.algebra_symbolic import constant_integers
 from ptx_engine.isa.chosen import chosen_floats
 from ptx_engine.isa.values import FLOATS, UINT, Part, Sym, Value, const_part, dtype_fmt, wrap_int
 from ptx_engine.launch import Buffer, Footprint, Role
+from ptx_engine.order.pages import scattered
 from ptx_engine.terms import UNDEF, Arena, Ids
 
 if TYPE_CHECKING:
@@ -80,8 +81,8 @@ class TensorMemory:
     def store(self, index: "int | np.ndarray", ids: Ids) -> None:
         """Write term ids to elements."""
         if self._ids is None:
-            self._ids = np.zeros(self.buffer.arg.storage, np.int32)
-            self._written = np.zeros(self.buffer.arg.storage, bool)
+            self._ids = scattered(self.buffer.arg.storage, np.int32)
+            self._written = scattered(self.buffer.arg.storage, np.bool_)
         assert self._written is not None
         if isinstance(index, int) and not isinstance(ids, int):
             ids = int(ids[-1])  # several threads, one element: a race, reported elsewhere, if they are more than one

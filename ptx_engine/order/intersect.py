@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ptx_engine.order.pages import scattered
 from ptx_engine.order.records import ASYNC, ATOMIC, OBJECT, WRITE, Cells, Column
 
 NO_GRANULES = np.zeros(0, np.int64)
@@ -92,7 +93,7 @@ class Shadow:
         if stride == 0:
             keys, size = _dense(keys)
         if len(self._writer) < size:
-            self._writer = np.empty(size, np.int32)
+            self._writer = scattered(size, np.int32)
         own = np.arange(len(stored.granules), dtype=np.int32)
         if touched is not None:
             self._writer[keys[1]] = -1

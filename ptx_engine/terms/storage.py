@@ -19,6 +19,7 @@ import numpy as np
 from gmpy2 import mpq
 
 from ptx_engine.terms import constants as k
+from ptx_engine.terms import spare
 from ptx_engine.terms.constants import Const, Special
 from ptx_engine.terms.ops import Op
 
@@ -34,8 +35,9 @@ _NEUTRAL = {Op.NSUM: ZERO, Op.NMAX: NEG_INF, Op.NMIN: POS_INF}
 MAX_ID = 2**31 - 1
 #: numbers in ``pending`` (four for each emission) at which they go to the arrays
 MAX_PENDING = 1 << 18
-#: nodes from which on the arrays grow by leaps, and by how much
-_LARGE, _LEAP = 1 << 20, 8
+#: how much the arrays grow when they are large
+_LEAP = 8
+_COLUMNS = ("_op", "_a", "_b", "_c")
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +97,7 @@ class Storage:
         #: scalar emissions not yet in the arrays: operator and three operands of each, one after the other
         self.pending: list[int] = []
         self._max_terms = max_terms
+        self._owner = spare.Owner()
         self.consts: list[Const] = []
         self._const_ids: dict[Const, int] = {}
         self._bits_cache: dict[tuple[int, str], int] = {}
@@ -250,19 +253,25 @@ class Storage:
         if need - CONST_CAP > self._max_terms or need > MAX_ID:
             raise MemoryError(f"more than {self._max_terms} terms")
         if need > len(self._op):
-            self._grow(max(need, (_LEAP if len(self._op) >= _LARGE else 2) * len(self._op)), need)
+            self._grow(max(need, (_LEAP if len(self._op) >= spare.LARGE else 2) * len(self._op)), need)
 
     def _grow(self, size: int, need: int) -> None:
         """Longer arrays: memory that nothing was written to costs addresses only, a copy costs time and memory. Where the system does not
         give as many addresses, what is needed."""
-        names = ("_op", "_a", "_b", "_c")
+        kinds = [getattr(self, name).dtype for name in _COLUMNS]
+        found = spare.take(need, self._owner) if size >= spare.LARGE else None
         try:
-            grown = [np.empty(size, getattr(self, name).dtype) for name in names]
+            grown = found or [np.empty(size, kind) for kind in kinds]
         except MemoryError:
-            grown = [np.empty(need + need // 4, getattr(self, name).dtype) for name in names]
-        for name, column in zip(names, grown):
+            grown = [np.empty(need + need // 4, kind) for kind in kinds]
+        for name, column in zip(_COLUMNS, grown):
             column[: self.stored] = getattr(self, name)[: self.stored]
             setattr(self, name, column)
+
+    def __del__(self) -> None:
+        columns = [self.__dict__.pop(name) for name in _COLUMNS if name in self.__dict__]
+        if len(columns) == len(_COLUMNS) and len(columns[0]) >= spare.LARGE:
+            spare.leave(columns, self.stored, self._owner)
 
     def flush(self) -> None:
         """Move pending scalar emissions to the arrays. Raises MemoryError beyond ``max_terms``."""
