@@ -8,10 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from fractions import Fraction
 
+import numpy as np
 import pytest
+from gmpy2 import mpq
 
 from ptx_engine.decide import decide
-from ptx_engine.terms import Arena, Expr, Op, symbols
+from ptx_engine.decide.templates import Outcome, ProofBudget, prove_columns
+from ptx_engine.terms import Arena, Const, Expr, Op, symbols
 from ptx_engine.terms.arena import POS_INF
 from ptx_engine.terms.expr import cos, erf, exp, exp2, floor, log, log2, maximum, minimum, relu, rsqrt, sin, sqrt, tanh, where
 from ptx_engine.verdict import Status, Verdict
@@ -136,6 +139,14 @@ def test_it_is_not_proved(name: str) -> None:
     assert verdict.reason
 
 
+@pytest.mark.parametrize("name", ["square of a logarithm in an exponent", "logarithm of another prime", "root of another prime"])
+def test_the_normal_form_alone_does_not_prove_it(name: str) -> None:
+    """Without the driver, which refutes what differs in float64 before it is tried."""
+    n = Names()
+    results = prove_columns(n.arena, *_columns(*NEVER[name](n)), ProofBudget(5))
+    assert all(r.outcome is not Outcome.EQUAL for r in results)
+
+
 @pytest.mark.parametrize("name", DIVISIONS)
 def test_a_denominator_is_in_the_ledger(name: str) -> None:
     verdict = _verdict(DIVISIONS[name])
@@ -215,6 +226,21 @@ def test_the_reference_alone_may_be_undefined() -> None:
     verdict = decide(sqrt(n.x) * sqrt(n.x), n.x)
     assert verdict.status is Status.PROVED
     assert "square roots of non-negative values (only in the reference)" in verdict.assumptions
+
+
+def test_products_of_the_root_of_two() -> None:
+    """x sqrt2 * y sqrt2 * z sqrt2 is 2 sqrt2 xyz: neither 2 xyz nor xyz sqrt2."""
+    n = Names()
+    root = Expr(n.arena, n.arena.const(Const(mpq(1), sqrt2=1)))
+    product, plain = (n.x * root) * (n.y * root) * (n.z * root), n.x * n.y * n.z
+    assert decide(2 * root * plain, product).status is Status.PROVED
+    for wrong in (2 * plain, root * plain):
+        assert decide(wrong, product).status is Status.REFUTED
+        assert all(r.outcome is not Outcome.EQUAL for r in prove_columns(n.arena, *_columns(wrong, product), ProofBudget(5)))
+
+
+def _columns(*terms: Expr) -> list[np.ndarray]:
+    return [np.array([term.id], np.int32) for term in terms]
 
 
 def test_a_root_that_is_shown_to_exist_restricts_nothing() -> None:
