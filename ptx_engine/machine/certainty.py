@@ -187,6 +187,8 @@ def evaluate(instruction: Instruction, known: Mapping[int, int | bool], register
     if instruction.opcode == "selp" and len(sources) == 3 and sources[2] is not None:
         return sources[0] if sources[2] else sources[1]
     a, b = (*sources, None, None)[:2]
+    if instruction.opcode == "and" and (a == 0 or b == 0):
+        return 0  # whatever the other one is
     if a is None or b is None or len(sources) != 2:
         return None
     if instruction.opcode == "setp":

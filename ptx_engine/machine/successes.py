@@ -18,10 +18,11 @@ from ptx_engine.syntax.ast import Instruction
 
 @dataclass
 class _State:
-    """What ways to a point have seen of the last test, and registers that tell it: their values after a success and after a failure."""
+    """What ways to a point have seen of the last test, and registers that tell it: their values after a success and after a failure
+    (None: either)."""
 
     way: Way = Way.UNTESTED
-    told: dict[int, tuple[int | bool, int | bool]] = field(default_factory=dict)
+    told: dict[int, tuple[int | bool | None, int | bool | None]] = field(default_factory=dict)
 
     def met(self, other: _State, pure: frozenset[int]) -> _State:
         """Where ways meet. A way without a test has not written the ``pure`` registers: who reads them there has come the other way."""
@@ -36,8 +37,8 @@ class _State:
         if predicate not in self.told:
             return self.way
         succeeded, failed = self.told[predicate]
-        fits = (Way.PASSED if bool(succeeded) is truth else Way.NONE) | (Way.FAILED if bool(failed) is truth else Way.NONE)
-        return self.way & fits
+        fits = Way.PASSED if succeeded is None or bool(succeeded) is truth else Way.NONE
+        return self.way & (fits | (Way.FAILED if failed is None or bool(failed) is truth else Way.NONE))
 
 
 class Successes:
@@ -101,10 +102,11 @@ class Successes:
     def _write(self, instruction: Instruction, row: Uses, state: _State) -> None:
         values: list[int | bool | None] = [None, None]
         if row.predicate is None and not row.reads.isdisjoint(state.told):
-            values = [evaluate(instruction, {r: v[i] for r, v in state.told.items()}, self._register) for i in (0, 1)]
+            known = [{r: v[i] for r, v in state.told.items() if v[i] is not None} for i in (0, 1)]
+            values = [evaluate(instruction, values_of, self._register) for values_of in known]  # type: ignore[arg-type]
         for r in row.writes:
             state.told.pop(r, None)
-            if values[0] is not None and values[1] is not None and len(row.writes) == 1:
+            if values != [None, None] and len(row.writes) == 1:
                 state.told[r] = (values[0], values[1])
 
     def _edges(self, block: int, state: _State) -> list[tuple[int, _State]]:

@@ -91,6 +91,23 @@ def test_what_comes_of_a_single_test_is_up_to_the_schedule(test: str, use: str) 
     assert ran(STORE + ARRIVE + test.format(1, 0) + use)[0].schedule_dependent == []
 
 
+@pytest.mark.parametrize(
+    ("guard", "found"),
+    [
+        ("and.pred %p8, %p5, %p7;", []), ("and.pred %p8, %p7, %p5;", []), ("or.pred %p8, %p5, %p7;", ["data race"]),
+        ("selp.u32 %r20, 1, 0, %p5; and.b32 %r20, %r20, %r0; setp.ne.u32 %p8, %r20, 0;", []),
+        ("selp.u32 %r20, 0, 1, %p5; and.b32 %r20, %r20, %r0; setp.ne.u32 %p8, %r20, 0;", ["data race"]),
+        ("not.pred %p8, %p5;", ["data race"]),
+    ],
+)  # fmt: skip
+def test_a_success_and_something_else(guard: str, found: list[str]) -> None:
+    """Threads of two warps read their neighbours' words: where their test has succeeded, or also where it has not."""
+    single = "setp.gt.u32 %p7, %r0, 3;\nmov.u32 %r5, 0;\nmbarrier.test_wait.shared.b64 %p5, [%r10], %d5;\n"
+    load = "@%p8 ld.shared.u32 %r5, [%r13];\nst.global.u32 [%d1], %r5;\n"
+    said = kinds(ran(STORE + ARRIVE + single + guard + "\n" + load)[0])  # who reads too early may read what nothing was stored to
+    assert "data race" in said if found else said == []
+
+
 def test_a_failed_first_test_with_a_backoff_loop_is_one_wait() -> None:
     """As CUDA's C++ library waits: a test, then tests with a counter, a clock and sleep between them."""
     body = (
