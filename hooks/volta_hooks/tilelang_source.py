@@ -107,10 +107,8 @@ class _Kernel:
 
     def _sizes(self) -> dict[int, tuple[str, int]]:
         found: dict[int, tuple[str, int]] = {}
-        for param in self.func.params:
-            if param not in self.func.buffer_map:
-                continue
-            buffer = self.func.buffer_map[param]
+        given = [self.func.buffer_map[p] for p in self.func.params if p in self.func.buffer_map]
+        for buffer in sorted(given, key=lambda each: each.data not in self.storages):  # those that this kernel takes first
             for dim, extent in enumerate((*buffer.shape, *buffer.strides)):
                 if isinstance(extent, tirx.Var) and extent not in set(self.func.params):
                     found.setdefault(self.variable(extent), (str(buffer.name), dim))

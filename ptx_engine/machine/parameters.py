@@ -1,13 +1,14 @@
 """Which arguments of a launch a kernel's parameters take: one each, and a struct passed by value one for each field.
 
 The fields of a struct are consecutive arguments named ``struct.field``, those of a struct in it ``struct.inner.field``. They lie as C has
-them: each at a multiple of its own size, a struct padded to a multiple of its largest (C++ ABI of CUDA); a parameter of another size or
-alignment than that is refused.
+them: each at a multiple of its own size, a struct padded to a multiple of its largest (C++ ABI of CUDA). An inner struct may be aligned to
+more than its fields (float2 is): the one layout of the parameter's size and alignment is taken; none, or several, are refused.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
 
 from ptx_engine.errors import LaunchError
 from ptx_engine.launch import DTYPES, Arg, ScalarArg
@@ -15,6 +16,8 @@ from ptx_engine.syntax.ast import Param
 
 #: an argument, its offset in the parameter, and its size, in bytes
 Field = tuple[Arg, int, int]
+#: so many ways to align inner structs are tried
+_LAYOUTS = 4096
 
 
 class BitsArg(ScalarArg):
@@ -77,32 +80,65 @@ def _whole(param: Param, arg: Arg) -> Field:
 
 
 def _struct(param: Param, args: Sequence[Arg]) -> list[Field]:
-    fields: list[Field] = []
-    total, largest = _laid_out(args, 1, 0, fields)
-    if (total, largest) != (param.size, param.align):
-        layout = ", ".join(f"{arg.name} at {place} ({size})" for arg, place, size in fields)
+    fitting: dict[tuple[int, ...], list[Field]] = {}
+    for raised in _alignments(param, args):
+        fields: list[Field] = []
+        if _laid_out(args, 1, 0, fields, raised) == (param.size, param.align):
+            fitting.setdefault(tuple(place for _, place, _ in fields), fields)
+    if len(fitting) == 1:
+        return next(iter(fitting.values()))
+    if fitting:
+        shown = " or ".join(_layout(fields) for fields in list(fitting.values())[:2])
         raise LaunchError(
-            f"parameter {param.name} is a struct of {param.size} bytes aligned to {param.align}, its fields make one of {total} aligned to"
-            f" {largest}: {layout}",
-            hint="give every field in order and of its own type; those of an inner struct are named s.inner.a; alignas is not supported",
+            f"the fields of parameter {param.name} lie in more than one way in {param.size} bytes: {shown}",
+            hint="inner structs may be aligned to more than their fields (float2, float4, alignas): name the padding, too, as fields",
         )
-    return fields
+    fields = []
+    total, largest = _laid_out(args, 1, 0, fields, {})
+    raise LaunchError(
+        f"parameter {param.name} is a struct of {param.size} bytes aligned to {param.align}, its fields make one of {total} aligned to"
+        f" {largest}: {_layout(fields)}",
+        hint="give every field in order and of its own type; those of an inner struct are named s.inner.a; fields with alignas are not"
+        " supported",
+    )
 
 
-def _laid_out(args: Sequence[Arg], depth: int, start: int, fields: list[Field]) -> tuple[int, int]:
-    """Lay fields out from ``start`` on; where they end, padded, and their alignment. ``depth``: names of structs before a field's own."""
+def _layout(fields: Sequence[Field]) -> str:
+    return ", ".join(f"{arg.name} at {place} ({size})" for arg, place, size in fields)
+
+
+def _alignments(param: Param, args: Sequence[Arg]) -> Iterator[dict[str, int]]:
+    """What inner structs may be aligned to: each to its fields, or to a greater power of two up to the parameter's own alignment."""
+    inner: dict[str, None] = {}
+    for arg in args:
+        parts = arg.name.split(".")
+        inner.update({".".join(parts[:n]): None for n in range(2, len(parts))})
+    powers = [0, *(1 << n for n in range(1, 8) if 1 << n <= param.align)]
+    names = list(inner)
+    if len(powers) ** len(names) > _LAYOUTS:
+        raise LaunchError(f"parameter {param.name} has {len(names)} inner structs, too many to say where their fields lie")
+    for chosen in product(powers, repeat=len(names)):
+        yield dict(zip(names, chosen))
+
+
+def _laid_out(args: Sequence[Arg], depth: int, start: int, fields: list[Field], raised: Mapping[str, int]) -> tuple[int, int]:
+    """Lay fields out from ``start`` on; where they end, padded, and their alignment. ``depth``: names of structs before a field's own;
+    ``raised``: the alignment that an inner struct has at least."""
     offset, largest, at = start, 1, 0
     while at < len(args):
         parts = args[at].name.split(".")
         if len(parts) > depth + 1:  # an inner struct: as aligned as its largest field
+            name = ".".join(parts[: depth + 1])
             inner = [arg for arg in args[at:] if arg.name.split(".")[: depth + 1] == parts[: depth + 1]]
-            aligned = max(size_of(arg) for arg in inner)
-            offset, _ = _laid_out(inner, depth + 1, offset + -offset % aligned, fields)
-            at += len(inner)
+            nested = (raised.get(each, 0) for each in raised if each.startswith(name + "."))
+            aligned = max(raised.get(name, 0), *nested, *(size_of(arg) for arg in inner))
+            begin = offset + -offset % aligned
+            end, _ = _laid_out(inner, depth + 1, begin, fields, raised)
+            offset, at = begin + (end - begin) + -(end - begin) % aligned, at + len(inner)
         else:
             aligned = size_of(args[at])
             offset += -offset % aligned
             fields.append((args[at], offset, aligned))
             offset, at = offset + aligned, at + 1
         largest = max(largest, aligned)
-    return offset + -offset % largest, largest
+    return offset + -(offset - start) % largest, largest

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -62,11 +63,60 @@ def test_what_does_not_fit_is_refused(args: object, message: str) -> None:
         cuda_kernel(AXPY)[3, 32](p=args, more=7)
 
 
-def test_alignment_that_no_field_asks_for_is_refused() -> None:
+VECTORS = """
+struct Args { int z; float2 v; const float* data; float4 w; };
+extern "C" __global__ void k(Args p, float* y) {
+    y[threadIdx.x] = p.data[threadIdx.x] + p.z + 10 * p.v.x + 100 * p.v.y + 1000 * p.w.x + 10000 * p.w.w;
+}"""
+
+
+def test_vector_types_are_aligned_to_more_than_their_fields() -> None:
+    """float4 makes the struct one of 48 bytes, which only the layout with float2 at 8 has."""
+    vector = {"x": 6.0, "y": 0.0, "z": 0.0, "w": 7.0}
+    args = {
+        "p": {"z": 1, "v": {"x": 2.0, "y": 3.0}, "data": TensorSpec((32,), dtype="f32"), "w": vector},
+        "y": TensorSpec((32,), dtype="f32"),
+    }
+    with pytest.raises(LaunchError, match="in more than one way in 48 bytes"):  # float2 at 4 would fit as well
+        cuda_kernel(VECTORS)[1, 32].validate(args)
+    told = {"z": 1, "padding": 0, **{name: value for name, value in args["p"].items() if name != "z"}}  # type: ignore[union-attr]
+    report = cuda_kernel(VECTORS)[1, 32]
+    for expected, verdict in ((76321, "proved"), (76312, "refuted")):
+        found = report.validate({**args, "p": told}, reference=_plus(expected), outputs=("y",))
+        assert found.verdict == verdict, (found.reason, found.errors)
+
+
+ALIGNED = """
+struct Args { int a; struct alignas(8) { int b, c; } in; const float* data; };
+extern "C" __global__ void k(Args p, float* y) { y[threadIdx.x] = p.data[threadIdx.x] + p.a + 10 * p.in.b + 100 * p.in.c; }"""
+
+
+def test_an_inner_struct_that_may_be_aligned_in_two_ways_is_refused() -> None:
+    """Its fields at 4 and 8, or at 8 and 12: both make a struct of 24 bytes."""
+    x, y = (TensorSpec((32,), dtype="f32") for _ in "xy")
+    with pytest.raises(LaunchError, match="more than one way in 24 bytes"):
+        cuda_kernel(ALIGNED)[1, 32](p={"a": 1, "in": {"b": 2, "c": 3}, "data": x}, y=y)
+    told = {"a": 1, "padding": 0, "in": {"b": 2, "c": 3}, "data": x}
+    assert cuda_kernel(ALIGNED)[1, 32].validate({"p": told, "y": y}, reference=_plus(321), outputs=("y",)).verdict == "proved"
+
+
+def _plus(number: int) -> Callable[..., object]:
+    return lambda data: data + number
+
+
+def test_one_way_to_align_is_taken() -> None:
     args = {"p": {"z": 1, "in": {"a": 2, "b": np.int16(3)}, "c": np.int16(4), "d": np.int16(5), "e": np.float64(6)}}
-    vector = dict.fromkeys("xyzw", 1.0)
+    y, vector = TensorSpec((32,), dtype="i32"), dict.fromkeys("yzw", 1.0)
+    expected = np.full(32, 1 + 20 + 300 + 4000 + 50000 + 6 + 2, np.int32)
     with pytest.raises(LaunchError, match="16 bytes aligned to 16, its fields make one of 16 aligned to 4"):
-        cuda_kernel(INNER)[1, 32](**args, v=vector, y=TensorSpec((32,), dtype="i32"))
+        cuda_kernel(INNER)[1, 32](**args, v={"x": 2.0, **vector}, y=y)
+    wrapped = (
+        INNER.replace("float4 v", "Wrapped w").replace("v.x", "w.v.x").replace("\nextern", "\nstruct Wrapped { float4 v; };\nextern", 1)
+    )
+    found = cuda_kernel(wrapped)[1, 32].validate(
+        {**args, "w": {"v": {"x": 2.0, **vector}}, "y": y}, reference=lambda: {"y": expected}, outputs=("y",)
+    )
+    assert found.verdict == "proved", (found.reason, found.errors)
 
 
 SPEC = """

@@ -116,16 +116,20 @@ def _block_ids(program: TileProgram, bound: BoundLaunch, blocks: Sequence[tuple[
 
 
 def _sizes(program: TileProgram, bound: BoundLaunch) -> dict[int, Value]:
-    """Values of scalar arguments and of symbolic extents. Raises LaunchError where the launch has no such argument."""
+    """Values of scalar arguments and of symbolic extents; those of arguments that the kernel does not take are not needed."""
     by_name = {arg.name: arg for arg in bound.launch.args}
     found: dict[int, Value] = {}
     for var, (name, dim) in program.sizes.items():
         arg = by_name.get(name)
+        if arg is None:
+            continue
         if not isinstance(arg, TensorArg) or dim >= 2 * len(arg.shape):
             raise LaunchError(f"{program.name}: no tensor argument {name} with a dimension {dim}")
         found[var] = np.array([(*arg.shape, *arg.element_strides())[dim]], np.int32)
     for var, name in program.scalars.items():
         scalar = by_name.get(name)
+        if scalar is None:
+            continue
         if not isinstance(scalar, ScalarArg):
             raise LaunchError(f"{program.name}: no scalar argument is named {name}")
         found[var] = _scalar(scalar, bound)
