@@ -162,8 +162,8 @@ def test_what_has_no_tile_semantics_is_unsupported_with_its_line(session, capsys
     assert "test_hook.py" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(("change", "status"), [(None, Status.PROVED), (("[", "[1 ^ "), Status.REFUTED)])
-def test_views_of_arguments(change: "tuple[str, str] | None", status: Status, compiled) -> None:
+@pytest.mark.parametrize(("index", "status"), [("flat[", Status.PROVED), ("flat[1 ^ ", Status.REFUTED)])
+def test_views_of_arguments(index: str, status: Status, compiled) -> None:
     """A view gives the data of an argument another name, which the kernel's parameter takes over."""
 
     @T.prim_func
@@ -174,8 +174,19 @@ def test_views_of_arguments(change: "tuple[str, str] | None", status: Status, co
             for i in T.Parallel(128):
                 out[i] = flat[i] * T.float32(2)
 
-    report = compiled(main, change=None if change is None else lambda text: text.replace("flat[", "flat[1 ^ "))[0]
+    report = compiled(main, change=lambda text: text.replace("flat[", index))[0]
     assert report.status is status, (report.reason, report.errors)
+
+
+def test_kernels_take_only_the_arguments_that_they_use(compiled) -> None:
+    @T.prim_func
+    def main(X: T.Tensor((64,), "float32"), unused: T.int32, Y: T.Tensor((64,), "float32")):
+        with T.Kernel(1, threads=64):
+            for i in T.Parallel(64):
+                Y[i] = X[i] * T.float32(2)
+
+    assert compiled(main)[0].status is Status.PROVED
+    assert compiled(main, change=lambda text: text.replace("0x1p+1f", "0x1p+2f"))[0].status is Status.REFUTED
 
 
 def test_what_an_unknown_statement_writes_is_no_fault(session) -> None:
