@@ -29,13 +29,15 @@ BUDGET = Budget(seconds=60.0)
 
 
 def outcome(text: str, block: int, fuse_after: int | None) -> object:
-    """Everything that an execution gives: terms, who emitted them, what was written, findings, counts; or the error and what was found."""
+    """Everything that an execution gives: terms, who emitted them, what was written, findings, counts; or the error and what was found.
+
+    How often something was found before an error depends on how far the other groups had come: on the schedule that was run."""
     arena = Arena()
     bound = bind(Launch((2, 1, 1) if block > 1 else (1, 1, 1), (block, 1, 1), arguments()), arena)
     try:
         done = execute(parse(text), None, bound, source=text, budget=replace(BUDGET, fuse_after=fuse_after))
     except PtxError as error:
-        return type(error), error.render(), error.findings
+        return type(error), error.render(), [replace(finding, count=0) for finding in error.findings]
     columns = [column.tolist() for column in arena.columns()]
     origins = [(first, getattr(origin, "instruction", None)) for first, origin in zip(arena.origin_starts, arena.origins)]
     written = {name: (f.index.tolist(), f.ids.tolist()) for name, f in done.footprints.items()}
