@@ -203,7 +203,7 @@ class _Kernel:
         if kind == "AttrStmt":
             return self._attribute(stmt, at)
         if kind == "For":
-            return [self._for(stmt, at)]
+            return self._threads(stmt, at) if int(stmt.kind) == _THREAD_BINDING else [self._for(stmt, at)]
         if kind == "While":
             return [{"stmt": "while", "at": at, "condition": self.expr(stmt.condition), "body": self.block(stmt.body)}]
         if kind == "IfThenElse":
@@ -244,12 +244,21 @@ class _Kernel:
     def _for(self, loop: Any, at: str) -> dict[str, Any]:
         kind = _KINDS.get(int(loop.kind))
         if kind is None:
-            return _op("T.thread_binding", at)
+            return _op(f"a loop of kind {int(loop.kind)}", at)
         step = getattr(loop, "step", None)
         if step is not None and not (isinstance(step, tirx.IntImm) and int(step) == 1):
             return _op("a loop with a step", at)
         bounds = {"start": self.expr(loop.min), "extent": self.expr(loop.extent)}
         return {"stmt": "for", "at": at, "kind": kind, "var": self.variable(loop.loop_var), **bounds, "body": self.block(loop.body)}
+
+    def _threads(self, loop: Any, at: str) -> list[dict[str, Any]]:
+        """TileLang 0.1.14 says as loops which threads a block has, newer ones as bindings: once for each axis, around all that they do."""
+        tag, extent = str(loop.thread_binding.thread_tag), loop.extent
+        axis = "xyz".find(tag[-1]) if tag in ("threadIdx.x", "threadIdx.y", "threadIdx.z") else -1
+        if axis < 0 or self.threads[axis] != -1 or not isinstance(extent, tirx.IntImm) or int(loop.min) != 0:
+            return [_op("T.thread_binding", at)]
+        self.threads[axis], self.launch_threads[axis] = self.variable(loop.loop_var), int(extent)
+        return self.block(loop.body)
 
     def _bind(self, stmt: Any, at: str) -> list[dict[str, Any]]:
         value = stmt.value
