@@ -41,7 +41,7 @@ COMPILERS = {
     "triton": Compiler(
         (f"{ROOT}[triton]", "triton=={}"),
         (str(CONFIGS / "demo" / "autotuned.py"),),
-        tuple(str(CONFIGS / "bench" / f"{name}.toml") for name in ("add", "softmax", "layer_norm", "matmul", "flash_attention")),
+        tuple(str(CONFIGS / "bench" / f"{name}.toml") for name in ("add", "softmax", "layer_norm", "flash_attention")),
         SEED,
     ),
     "tilelang": Compiler(

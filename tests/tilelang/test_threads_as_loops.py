@@ -1,0 +1,70 @@
+"""Tile programs as TileLang 0.1.14 makes them, whose threads are loops, say what those of newer versions say, whose threads are bound."""
+
+import json
+
+import numpy as np
+import pytest
+import tilelang  # noqa: F401  (it brings its own TVM)
+from tile_cases import run
+from tvm.script import from_source
+
+from ptx_engine.errors import UnsupportedError
+from volta_hooks.tilelang_source import tile_programs
+
+HEAD = """
+# from tvm.script import tirx as T
+@T.prim_func
+def main(A_handle: T.handle, C_handle: T.handle):
+    A = T.match_buffer(A_handle, (72, 100), "float32", strides=(100, 1))
+    C = T.match_buffer(C_handle, (72, 100), "float32", strides=(100, 1))
+    for bx in T.thread_binding(4, thread="blockIdx.x"):
+        for by in T.thread_binding(3, thread="blockIdx.y"):
+"""
+BODY = """
+with T.sblock("tilelang_root"):
+    T.reads()
+    T.writes()
+    for i in T.parallel(32):
+        for j in T.parallel(32):
+            C[by * 32 + i, bx * 32 + j] = A[by * 32 + i, bx * 32 + j] * T.float32(3.0)
+"""
+
+
+def program(loops, body=BODY):
+    """Some lines around the body, each loop's body one step further in."""
+    text, depth = HEAD, 12
+    for line in loops:
+        text += " " * depth + line + "\n"
+        depth += 4 if line.endswith(":") else 0
+    return from_source(text + "\n".join(" " * depth + line for line in body.strip().splitlines()) + "\n")
+
+
+THREADS = [f'for t{axis} in T.thread_binding({extent}, thread="threadIdx.{axis}"):' for axis, extent in zip("xyz", (128, 1, 1))]
+
+
+def test_loops_over_threads_are_the_block() -> None:
+    row = json.loads(tile_programs(program(THREADS))[0])
+    assert row["block_threads"] == 128 and all(number >= 0 for number in row["threads"])
+    assert [line["stmt"] for line in row["body"]] == ["for"]
+    a = np.random.default_rng(1).integers(-9, 9, (72, 100)).astype(np.float64)
+    found = run(program(THREADS), {"A": a, "C": np.zeros((72, 100))}).numbers["C"]
+    np.testing.assert_array_equal(found, a * 3)
+
+
+@pytest.mark.parametrize(
+    "loops",
+    [
+        [THREADS[0], 'for again in T.thread_binding(128, thread="threadIdx.x"):'],
+        [THREADS[0], 'for lane in T.thread_binding(2, thread="vthread.x"):'],
+        [THREADS[0], 'for other in T.thread_binding(4, thread="blockIdx.z"):'],
+    ],
+)
+def test_other_bindings_of_loops_have_no_meaning_here(loops) -> None:
+    with pytest.raises(UnsupportedError, match="thread_binding"):
+        run(program(loops), {"A": np.zeros((72, 100)), "C": np.zeros((72, 100))})
+
+
+def test_what_depends_on_the_thread_has_none() -> None:
+    body = BODY.replace("* T.float32(3.0)", '+ T.Cast("float32", tx)')
+    with pytest.raises(UnsupportedError, match="index of a thread"):
+        run(program(THREADS, body), {"A": np.zeros((72, 100)), "C": np.zeros((72, 100))})
