@@ -38,6 +38,7 @@ def run(path: str) -> int:
     from volta_hooks import tilelang_runtime
     from volta_hooks.policy import Mode
     from volta_hooks.tilelang_guard import check
+    from volta_hooks.tilelang_threads import with_bound_threads
     from volta_pass.job import ValidationJob
     from volta_pass.kernel_report import KernelReport
 
@@ -54,9 +55,9 @@ def run(path: str) -> int:
 
     session.run = recorded  # type: ignore[method-assign]
     session.quiet = True
-    func = tvm.ir.load_json(request["source"])
     target = {"kind": "cuda", "arch": request["target"]}
     try:
+        func = with_bound_threads(tvm.ir.load_json(request["source"]))
         kernel = tilelang.compile(func, target=target, pass_configs=request["options"])
     except Exception as error:  # the compiler's own errors have many classes
         print(f"{type(error).__name__}: {error}", file=sys.stderr)

@@ -10,6 +10,7 @@ from tvm.script import from_source
 
 from ptx_engine.errors import UnsupportedError
 from volta_hooks.tilelang_source import tile_programs
+from volta_hooks.tilelang_threads import with_bound_threads
 
 HEAD = """
 # from tvm.script import tirx as T
@@ -68,3 +69,22 @@ def test_what_depends_on_the_thread_has_none() -> None:
     body = BODY.replace("* T.float32(3.0)", '+ T.Cast("float32", tx)')
     with pytest.raises(UnsupportedError, match="index of a thread"):
         run(program(THREADS, body), {"A": np.zeros((72, 100)), "C": np.zeros((72, 100))})
+
+
+def test_an_older_program_is_compiled_as_a_newer_one_writes_it() -> None:
+    """Both forms of one kernel are one: the same row, and the threads are no loops any more."""
+    older, newer = program(THREADS), with_bound_threads(program(THREADS))
+    assert "threadIdx" in older.script() and "threadIdx" not in newer.script()
+    assert '"tl.launch_threads": [128, 1, 1]' in newer.script() and newer.script().count("T.launch_thread_idx") == 3
+    one, two = (json.loads(tile_programs(form)[0]) for form in (older, newer))
+    assert one["block_threads"] == two["block_threads"] == 128
+    a = np.random.default_rng(2).integers(-9, 9, (72, 100)).astype(np.float64)
+    for form in (older, newer):
+        np.testing.assert_array_equal(run(form, {"A": a, "C": np.zeros((72, 100))}).numbers["C"], a * 3)
+
+
+def test_what_is_no_older_program_stays_as_it_is() -> None:
+    newer = with_bound_threads(program(THREADS))
+    assert with_bound_threads(newer).script() == newer.script()
+    inner = program([THREADS[0], "for k in T.serial(2):", THREADS[1]])
+    assert "threadIdx.x" in with_bound_threads(inner).script()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -55,9 +56,14 @@ def _run(asked: Path, made: Path, record: Record) -> "subprocess.CompletedProces
         "TILELANG_PRINT_ON_COMPILATION": "0", "VOLTA_REPORT": "",
         "PYTHONPATH": os.pathsep.join([*paths, *filter(None, [os.environ.get("PYTHONPATH", "")])]),
     }  # fmt: skip
+    command = [sys.executable, "-m", PROGRAM, str(asked)]
+    process = subprocess.Popen(command, env=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
     try:
-        return subprocess.run(
-            [sys.executable, "-m", PROGRAM, str(asked)], env=environ, capture_output=True, text=True, timeout=_SECONDS, check=False
-        )
+        out, said = process.communicate(timeout=_SECONDS)
     except subprocess.TimeoutExpired:
         raise UnsupportedError(f"{record.kernel}: TileLang took more than {_SECONDS} s to compile it again", feature="tilelang") from None
+    finally:
+        if process.poll() is None:  # it goes with the compilers that it has started
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+    return subprocess.CompletedProcess(command, process.returncode, out, said)
