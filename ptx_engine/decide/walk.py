@@ -26,7 +26,8 @@ _GATHER = 1 << 22  # record operands gathered at once
 _FEW_CONSTANTS = 4
 _FEW_LABELS = 2  # rows of labels, or random sums in their place, that are combined one by one
 _CHAINS = frozenset({Op.FMA, Op.ADD, Op.MAX, Op.MIN})
-_CHAIN, _FEW_CHAINS = 64, 40  # links of a chain taken at once, and how many chains at a time are worth following
+_CHAIN, _LONG = 64, 8  # links of a chain taken at once, and from how many on it is looked at as a loop's
+_FEW_CHAINS, _MOST_CHAINS = 4, 40  # how many chains at a time are worth following, and how many long ones
 _LOOP_IDS = 1 << 16  # ids of a loop's chain looked at together: they stay in the cache
 _SPECIAL = (POS_INF, NEG_INF, NAN, UNDEF)
 _NEUTRAL = {Op.NSUM: ZERO, Op.NMAX: NEG_INF, Op.NMIN: POS_INF}
@@ -203,9 +204,10 @@ class Walker:
 
     def _operators(self, op: Op, part: int, nodes: np.ndarray, ids: np.ndarray) -> None:
         row = TABLE[op]
-        if op in _CHAINS and len(nodes) <= _FEW_CHAINS:
+        if op in _CHAINS and (len(nodes) <= _FEW_CHAINS or (len(nodes) <= _MOST_CHAINS and self._is_long(op, int(ids[0, 0])))):
             if part:
-                apart = [i for i, node in enumerate(nodes.tolist()) if not self._loop(op, part, node, ids[i])]
+                places = enumerate(zip(nodes.tolist(), ids[:, 0].tolist()))
+                apart = [i for i, (node, first) in places if not (self._is_long(op, first) and self._loop(op, part, node, ids[i]))]
                 if not apart:
                     return
                 nodes, ids = nodes[apart], ids[apart]
@@ -220,6 +222,15 @@ class Walker:
         rest = np.stack([values[:, 0] for values in plain], axis=1) if plain else np.zeros((len(nodes), 0), np.int64)
         for node, args in zip(nodes.tolist(), np.concatenate([children, rest], axis=1).tolist()):
             self._ops[node], self._args[node] = op, tuple(args)
+
+    def _is_long(self, op: Op, ident: int) -> bool:
+        """Whether a chain of one operator goes on for a while below a term."""
+        follow, code = self._c if op is Op.FMA else self._a, int(op)
+        for _ in range(_LONG):
+            ident = int(follow[ident])
+            if ident < CONST_CAP or self._op[ident] != code:
+                return False
+        return True
 
     def _loop(self, op: Op, part: int, node: int, ids: np.ndarray) -> bool:
         """Take a column with those that a loop left below it at equal distances, if there are such."""
