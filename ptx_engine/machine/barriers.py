@@ -1,7 +1,9 @@
 """CTA barriers: who waits at which of the 16 barriers of each CTA, and when one completes.
 
-``bar.sync a`` without a count waits for all threads of the CTA that have not exited; with a count for that many.
-Source: PTX ISA 9.1, "Parallel Synchronization and Communication Instructions: bar, barrier".
+``bar.sync a`` without a count waits for all threads of the CTA that have not exited. With a count it waits for so many threads in whole
+warps: a warp has arrived when all of its threads have come that have not exited ("wait for all non-exited threads from its warp and marks
+warps' arrival"); a warp of which nobody comes is missing, exited or not ("exit" lets only barriers "waiting on all threads" go).
+Source: PTX ISA 9.1, "Parallel Synchronization and Communication Instructions: bar, barrier"; "Control Flow Instructions: exit".
 """
 
 from __future__ import annotations
@@ -47,11 +49,31 @@ class Barriers:
     def __init__(self, slots: int, block_threads: int) -> None:
         self.block_threads = block_threads
         self.live = np.full(slots, block_threads, np.int64)  # threads per CTA that have not exited
+        self._gone = np.zeros(slots * block_threads, np.bool_)
+        #: threads of each warp that have not exited, a row per CTA
+        self._alive = np.bincount(self._warp(np.arange(slots * block_threads))).reshape(slots, -1)
         self.waiting: list[Waiting] = []
 
+    def _warp(self, threads: np.ndarray) -> np.ndarray:
+        """A number unique to each warp of the batch."""
+        slot, tid = threads // self.block_threads, threads % self.block_threads
+        warp: np.ndarray = slot * -(-self.block_threads // WARP) + tid // WARP
+        return warp
+
     def exited(self, threads: np.ndarray) -> None:
-        """Threads have exited: barriers without a count wait for fewer."""
+        """Threads have exited: their CTAs and warps wait for fewer."""
         self.live -= np.bincount(threads // self.block_threads, minlength=len(self.live))
+        self._gone[threads] = True
+        self._alive -= np.bincount(self._warp(threads), minlength=self._alive.size).reshape(self._alive.shape)
+
+    def arrivals(self, number: int) -> tuple[np.ndarray, np.ndarray]:
+        """For each warp (a row per CTA) how often it has come to a barrier, and how many of its threads must come yet."""
+        threads = np.concatenate([np.zeros(0, np.int64), *(w.group.threads for w in self.waiting if w.number == number)])
+        times, there = np.zeros(self._alive.size, np.int64), np.zeros(self._alive.size, np.int64)
+        np.maximum.at(times, self._warp(threads), np.bincount(threads, minlength=len(self._gone))[threads])
+        np.add.at(there, self._warp(threads[~self._gone[threads]]), 1)  # a thread may exit after bar.arrive
+        shape = self._alive.shape
+        return times.reshape(shape), np.maximum(self._alive * times.reshape(shape) - there.reshape(shape), 0)
 
     def come(self, new: Waiting) -> tuple[str, np.ndarray] | None:
         """A group comes to a barrier; what is wrong with that, and for which of its lanes, if others stand there with another count or
@@ -75,10 +97,7 @@ class Barriers:
         if new.count is None:
             return None
         slot = new.group.threads // self.block_threads
-        there = np.zeros(len(self.live), np.int64)
-        for w in self.waiting:
-            if w.number == new.number:
-                there += np.bincount(w.group.threads // self.block_threads, minlength=len(self.live))
+        there = WARP * self.arrivals(new.number)[0].sum(axis=1)
         over = there[slot] > new.count
         if not over.any():
             return None
@@ -106,6 +125,10 @@ class Barriers:
         for w in entries:
             slots = np.unique(w.group.threads // self.block_threads)
             expected[slots] = w.count if w.count is not None else self.live[slots]
+        if any(w.count is not None for w in entries):
+            times, missing = self.arrivals(number)
+            numbered = np.unique(np.concatenate([w.group.threads // self.block_threads for w in entries if w.count is not None]))
+            counts[numbered] = np.where(missing.any(axis=1), 0, WARP * times.sum(axis=1))[numbered]
         full = (counts == expected) & (counts > 0)
         if not full.any():
             return []

@@ -69,8 +69,10 @@ def stuck_at_barriers(barriers: Barriers) -> Iterator[Stuck]:
 def _arrivals(barriers: Barriers, waiting: Waiting) -> Callable[[int], str]:
     def text(slot: int) -> str:
         same = [v.group.threads // barriers.block_threads for v in barriers.waiting if v.number == waiting.number]
-        arrived = sum(int(np.count_nonzero(of == slot)) for of in same)
-        expected = waiting.count if waiting.count is not None else int(barriers.live[slot])
+        arrived, expected = sum(int(np.count_nonzero(of == slot)) for of in same), int(barriers.live[slot])
+        if waiting.count is not None:  # threads that have exited count with their warp
+            times, missing = barriers.arrivals(waiting.number)
+            arrived, expected = int(WARP * times[slot].sum() - missing[slot].sum()), waiting.count
         if arrived > expected:
             return f"{arrived} threads have arrived, more than the {expected} that it counts"
         return f"{arrived} of {expected} threads have arrived, the others never do"

@@ -83,6 +83,39 @@ def test_exited_threads_count_only_where_no_count_is_given(counted: str, found: 
     assert kinds(ran(by_warp("exit;\n", "", then=f"bar.sync 0{counted};\n"), 64)) == found
 
 
+#: warp 1's threads from 40 on do something else, then all others come to a barrier that counts both warps
+PART = OWN + "setp.ge.u32 %p1, %r0, 40;\n@%p1 {way};\n{barrier};\n" + STORE + "END:\nmov.u32 %r9, 0;\n{then}"
+
+
+@pytest.mark.parametrize("barrier", ["bar.sync 1, 64", "barrier.sync 1, 64", "bar.red.popc.u32 %r5, 1, 64, %p1"])
+def test_a_warp_some_of_whose_threads_have_exited_counts_as_a_warp(barrier: str) -> None:
+    """PTX ISA, "bar": a thread waits "for all non-exited threads from its warp and marks warps' arrival"."""
+    assert kinds(ran(PART.format(way="exit", barrier=barrier, then=""), 64)) == []
+    skipped = PART.format(way="bra END", barrier=barrier, then="barrier.sync 2, 32;\n")
+    assert "deadlock" in kinds(ran(skipped, 64))
+    assert kinds(ran(PART.format(way="exit", barrier=barrier, then=""), 40)) == []  # the last warp has eight threads
+    third = [f.message for f in ran(PART.format(way="exit", barrier=barrier.replace("64", "96"), then=""), 96).findings]
+    assert any("64 of 96 threads have arrived" in message for message in third)
+
+
+def test_what_threads_did_before_they_exited_is_not_ordered_by_the_barrier_that_counts_them() -> None:
+    """Only accesses of threads that execute the barrier are performed when it completes."""
+    store, load = ".shared .b32 s;\n@%p1 st.shared.u32 [s], 1;\n", "ld.shared.u32 %r5, [s];\nst.global.u32 [%d1], %r5;\n"
+    body = OWN + "setp.eq.u32 %p1, %r0, 63;\nsetp.eq.u32 %p2, %r0, 62;\n" + store + "@WHO exit;\nbar.sync 1, 64;\n" + load
+    assert kinds(ran(body.replace("WHO", "%p1"), 64)) == ["data race"]
+    assert kinds(ran(body.replace("WHO", "%p2"), 64)) == []
+
+
+def test_halves_of_two_warps_are_two_warps() -> None:
+    half = OWN + "and.b32 %r9, %r0, 16;\nsetp.ne.u32 %p1, %r9, 0;\n@%p1 bra END;\nbarrier.sync 1, 32;\nEND:\n" + STORE
+    assert "64 threads have come to one that counts 32" in misuse(ran(half, 64))[0].message
+    assert "deadlock" in kinds(ran(half.replace("END:", "END:\nbar.warp.sync -1;"), 32))
+
+
+def test_a_producer_that_exits_after_it_has_arrived() -> None:
+    assert kinds(ran(by_warp("bar.arrive 1, 64;\nexit;\n", "bar.sync 1, 64;\n"), 64)) == []
+
+
 @pytest.mark.parametrize(("guard", "found"), [("exit", []), ("bra END", ["barrier misuse", "deadlock"])])
 def test_an_aligned_barrier_does_not_miss_lanes_that_have_exited(guard: str, found: list[str]) -> None:
     body = OWN + f"setp.ge.u32 %p1, %r0, 40;\n@%p1 {guard};\nbar.sync 0;\n" + STORE + "END:\nmov.u32 %r9, 0;\n"
