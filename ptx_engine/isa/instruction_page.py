@@ -8,6 +8,7 @@ from __future__ import annotations
 import ptx_engine.isa  # noqa: F401  (registers the specs)
 from ptx_engine.isa.calls import EXTERN_CALL
 from ptx_engine.isa.registry import CONSTRAINTS, FORMS, REFUSED, Form, Slot
+from ptx_engine.isa.targets import Version, needs_of_form
 
 #: ignored slot -> why it changes nothing
 IGNORED: dict[str, str] = {
@@ -66,10 +67,13 @@ def page() -> str:
         "Slots in brackets are optional; `a|b` is a choice; slots stand in this order. Symbolic integers and packed data have",
         "exact meanings in part of the integer instructions only; what has none is refused where it happens, naming",
         "instruction and data.", "",
+        "*Needs*: the least `.target` and `.version` of a form's instructions, and the most that some of its modifiers need; nothing",
+        "where any module has them. Minima and maxima of three sources need sm_100 and 8.8.",
+        "What a module's header is too old for is refused.", "",
     ]  # fmt: skip
     lines += ["## Control flow and barriers", "", "| Instruction | Forms |", "|---|---|"]
     lines += [f"| `{opcode}` | {_escaped(text)} |" for opcode, text in CONTROL.items()]
-    lines += ["", "## Forms", "", "| Instruction | Modifiers | Source |", "|---|---|---|"]
+    lines += ["", "## Forms", "", "| Instruction | Modifiers | Needs | Source |", "|---|---|---|---|"]
     for opcode in sorted(FORMS):
         if opcode != EXTERN_CALL:
             lines += _rows(FORMS[opcode])
@@ -102,7 +106,18 @@ def _rows(forms: list[Form]) -> list[str]:
 
 def _row(form: Form, orders: int) -> str:
     slots = " ".join(map(_slot, form.slots)) + (f" (slots in {orders} orders)" if orders > 1 else "")
-    return f"| `{form.opcode}` | {_escaped(slots)} | {form.source.removeprefix('PTX ISA 9.1, ')} |"
+    return f"| `{form.opcode}` | {_escaped(slots)} | {_needs(form)} | {form.source.removeprefix('PTX ISA 9.1, ')} |"
+
+
+def _needs(form: Form) -> str:
+    shown = list(dict.fromkeys(map(_need, needs_of_form(form))))
+    return " to ".join(text or "any" for text in shown) if shown != [""] else ""
+
+
+def _need(need: tuple[str, Version]) -> str:
+    target, version = need
+    parts = [f"sm_{target}"] if target != "0" else []
+    return ", ".join(parts + ([".".join(map(str, version))] if version > (0, 0) else []))
 
 
 def _slot(slot: Slot) -> str:

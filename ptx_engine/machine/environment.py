@@ -55,6 +55,7 @@ class MachineEnvironment:
         self._symbols.update(variables)
         self._spaces = {v.name: v.space for v in (*module.variables, *flat.variables)}
         self._spaces.update({p.name: "param" for p in flat.function.params if p.name not in self._spaces})
+        self.module = module
         self._functions = frozenset(f.name for f in module.functions)
 
     def register(self, name: str) -> int:

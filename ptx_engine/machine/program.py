@@ -11,6 +11,7 @@ from ptx_engine.errors import ParseError, PtxError, Span, UnsupportedError
 from ptx_engine.isa.decode import Step
 from ptx_engine.isa.registry import find
 from ptx_engine.isa.simple import Simple
+from ptx_engine.isa.targets import check_target
 from ptx_engine.machine.analysis import Analysis, clock_of
 from ptx_engine.machine.clock import clock_step
 from ptx_engine.machine.environment import MachineEnvironment
@@ -170,6 +171,7 @@ class Program:
                     block.end = self._terminator(instruction, pc, block)
                 else:
                     self._step(block, instruction, pc)
+                check_target(instruction, self._env.module)
             except PtxError as error:
                 raise located(error, instruction, self.origins[pc]) from None
         if block.end.kind == "fall":

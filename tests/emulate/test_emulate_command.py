@@ -12,7 +12,7 @@ import pytest
 from volta_pass.cli import main
 
 PTX = """.version 8.8
-.target sm_80
+.target sm_90
 .address_size 64
 .visible .entry scale(.param .u64 x, .param .f32 a, .param .u32 n)
 {

@@ -26,7 +26,7 @@ def kernel(text: str, inputs: Sequence[int], outputs: Sequence[int]) -> str:
             body += f" selp.b32 %d{i}, 1, 0, %p{i};"
     store = [line for i, size in enumerate(outputs) for line in _address("o", i, size) + [f"st.global.{_type(size)} [%at], %d{i};"]]
     lines = [
-        ".version 8.8", ".target sm_90", ".address_size 64", f".visible .entry k({', '.join(params)})", "{", *declared,
+        ".version 9.1", ".target sm_100a", ".address_size 64", f".visible .entry k({', '.join(params)})", "{", *declared,
         ".reg .pred %out; .reg .b32 %id, %nt, %ct, %n, %k; .reg .b64 %at, %off;",
         "mov.u32 %id, %tid.x; mov.u32 %nt, %ntid.x; mov.u32 %ct, %ctaid.x; mad.lo.s32 %k, %ct, %nt, %id;",
         "ld.param.u32 %n, [n]; setp.ge.u32 %out, %k, %n; @%out bra DONE;", *load, body, *store, "DONE: ret;", "}",

@@ -10,7 +10,7 @@ from ptx_engine.machine import Execution, execute
 from ptx_engine.syntax import parse
 from ptx_engine.terms import Arena
 
-HEAD = ".version 8.8\n.target sm_90a\n.address_size 64\n"
+HEAD = ".version 9.1\n.target sm_100a\n.address_size 64\n"
 
 
 def registers(name: str, count: int) -> str:

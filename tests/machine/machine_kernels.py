@@ -18,7 +18,7 @@ def module(body: str, params: Sequence[str] = ("u64 out",), shared: str = "", di
     """A module with one entry ``k``; ``params`` are ``"u64 name"``; ``shared`` declares shared memory at module level."""
     declared = ", ".join(f".param .{p.split()[0]} {p.split()[1]}" for p in params)
     return (
-        f".version 8.4\n.target sm_80\n.address_size 64\n{shared}\n.visible .entry k({declared})\n"
+        f".version 8.6\n.target sm_90\n.address_size 64\n{shared}\n.visible .entry k({declared})\n"
         f"{directives}\n{{\n{REGISTERS}{body}\nret;\n}}\n"
     )
 
