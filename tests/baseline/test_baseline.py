@@ -122,6 +122,25 @@ def test_a_store_out_of_bounds_is_no_proof(recorded, capsys, monkeypatch):
     assert all("out of bounds" in kernel["reason"] for kernel in kernels)
 
 
+@pytest.mark.parametrize(
+    ("elsewhere", "change"),
+    [
+        ({}, "proved equal"),
+        ({"tensor": "y_ptr"}, "new races"),
+        ({"space": "shared", "tensor": ""}, "new races"),
+        ({"kind": "race"}, "new races"),
+    ],
+)
+def test_a_finding_in_other_memory_than_before_is_new(recorded, tmp_path, capsys, monkeypatch, elsewhere, change):
+    monkeypatch.setenv(PATCH, "ret;=>st.global.b32 [%rd1+4096], 0; ret;")
+    [now, *_] = check(recorded, capsys)[1]
+    findings = [{**finding, **elsewhere} for finding in now["report"]["findings"]]
+    record = Recording(recorded).records()[0]
+    Recording(tmp_path).write(replace(record, report={**record.report, "findings": findings}))
+    code, kernels = check(tmp_path, capsys)
+    assert [kernel["change"] for kernel in kernels] == [change] and code == (change == "new races")
+
+
 def test_a_kernel_that_the_compiler_refuses(recorded, tmp_path, capsys):
     record = Recording(recorded).records()[0]
     source = record.recipe["source"].replace("tl.arange(0, BLOCK)", "tl.arange(0, 3)")
