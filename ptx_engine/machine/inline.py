@@ -197,6 +197,12 @@ class _Splice:
         if self.build.flat.function.is_entry and actual.name not in self.build.variables:
             raise UnsupportedError(f"kernel parameter {actual.name} is passed on without a copy", feature="argument of a call",
                                    span=self.site.instruction.span)  # fmt: skip
+        passed = self.build.variables.get(actual.name)
+        if passed is not None and passed.size != formal.size:
+            raise UnsupportedError(
+                f"{actual.name} has {passed.size} bytes, parameter {formal.name} of {self.callee.function.name} has {formal.size}",
+                feature="argument of a call", span=self.site.instruction.span,
+            )  # fmt: skip
         self.symbols[formal.name] = actual.name
 
     def _local(self, formal: Param) -> Name:

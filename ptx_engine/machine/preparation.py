@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from ptx_engine.errors import LaunchError
+from ptx_engine.errors import LaunchError, ParseError
 from ptx_engine.launch import BoundLaunch
 from ptx_engine.machine.inline import inline
 from ptx_engine.machine.program import PtxOrigin
@@ -16,6 +16,7 @@ from ptx_engine.syntax.ast import FlatFunction, Function, Module
 
 def choose_entry(module: Module, entry: str | None) -> Function:
     """The entry by name, or the only one. Raises LaunchError listing what there is."""
+    check_module(module)
     entries = module.entries()
     names = ", ".join(f.name for f in entries) or "none"
     if entry is None:
@@ -57,6 +58,26 @@ def check_block(function: Function, bound: BoundLaunch) -> None:
             raise LaunchError(f"{function.name} requires a block of {shape}, the launch has {block}", span=function.span)
         if name.lstrip(".") == "maxntid" and bound.launch.threads > shape[0] * shape[1] * shape[2]:
             raise LaunchError(f"{function.name} allows at most {shape} threads, the launch has {block}", span=function.span)
+
+
+def check_module(module: Module) -> None:
+    """What only the whole module can contradict: sizes left out, headers of one function that differ, directives that exclude each other.
+    Raises ParseError. Source: PTX ISA 9.1, "Variables", "Kernel and Function Directives", "Performance-Tuning Directives"."""
+    for variable in module.variables:
+        if variable.shape[:1] == (0,) and variable.linkage != "extern":
+            raise ParseError(f"{variable.name} has no size", span=variable.span, hint="only an .extern array may leave it out")
+    first: dict[str, Function] = {}
+    for function in module.functions:
+        known = first.setdefault(function.name, function)
+        if _sizes(known) != _sizes(function):
+            hint = f"its first header is in line {known.span.line}"
+            raise ParseError(f"{function.name} has other parameters than before", span=function.span, hint=hint)
+        if {"maxntid", "reqntid"} <= {name for name, _ in function.directives}:
+            raise ParseError(f"{function.name}: .maxntid and .reqntid do not stand together", span=function.span, hint="remove one")
+
+
+def _sizes(function: Function) -> list[list[tuple[str, int, int]]]:
+    return [[(formal.space, formal.size, formal.vector) for formal in formals] for formals in (function.returns, function.params)]
 
 
 def make_origins(module: Module, flat: FlatFunction, source: str) -> list[PtxOrigin]:

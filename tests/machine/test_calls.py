@@ -59,6 +59,15 @@ def test_functions_may_be_defined_after_their_use() -> None:
     assert column(run_, arena) == [0, 2]
 
 
+def test_an_argument_of_another_size_is_refused() -> None:
+    wide = ".param .b64 p; cvt.u64.u32 %d3, %r0; st.param.b64 [p], %d3; .param .b32 q; call.uni (q), twice, (p); ld.param.b32 %r1, [q];"
+    narrow = wide.replace(".param .b64 p; cvt.u64.u32 %d3, %r0; st.param.b64 [p], %d3", ".param .b32 p; st.param.b32 [p], %r0")
+    with pytest.raises(UnsupportedError, match="p has 8 bytes, parameter p0 of twice has 4"):
+        run(program(TWICE, "{ " + wide + " }"), [out(4)], block=4)
+    run_, arena = run(program(TWICE, "{ " + narrow + " }"), [out(4)], block=4)
+    assert column(run_, arena) == [0, 2, 4, 6]
+
+
 def test_register_parameters_and_immediates() -> None:
     functions = ".func (.reg .u32 rv) sum(.reg .u32 a, .reg .u32 b) { add.u32 rv, a, b; ret; }\n"
     run_, arena = run(program(functions, "call (%r1), sum, (%r0, 5);"), [out(3)], block=3)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from machine_kernels import OWN, column, ints, kinds, module, out, run, scalar
 
-from ptx_engine.errors import BudgetError, LaunchError, NotStructuredError, UnsupportedError
+from ptx_engine.errors import BudgetError, LaunchError, NotStructuredError, ParseError, UnsupportedError
 from ptx_engine.launch import Role, ScalarArg, TensorArg
 from ptx_engine.machine import Budget
 
@@ -171,6 +171,29 @@ def test_block_must_fit_reqntid() -> None:
     with pytest.raises(LaunchError, match="requires a block"):
         run(module("", directives=".reqntid 64"), [out(1)], block=32)
     run(module("", directives=".reqntid 32"), [out(1)], block=32)
+
+
+@pytest.mark.parametrize(
+    "before, right, directives, word",
+    [
+        (".shared .b8 q[];", ".extern .shared .b8 q[];", "", "no size"),
+        (".global .b8 q[];", ".global .b8 q[] = {1, 2};", "", "no size"),
+        (
+            ".func f(.reg .b32 a);\n.func f(.reg .b64 a) { ret; }",
+            ".func f(.reg .b32 a);\n.func f(.reg .u32 a) { ret; }",
+            "",
+            "other parameters",
+        ),
+        ("", "", ".maxntid 32 .reqntid 32", "do not stand together"),
+    ],
+)
+def test_what_the_module_contradicts_is_named(before: str, right: str, directives: str, word: str) -> None:
+    def text(head: str, directives: str = "") -> str:
+        return module("", directives=directives).replace(".visible .entry", f"{head}\n.visible .entry")
+
+    with pytest.raises(ParseError, match=word):
+        run(text(before, directives), [out(1)], block=32)
+    run(text(right), [out(1)], block=32)
 
 
 def test_register_written_under_a_predicate_is_read_by_its_writers_only() -> None:
