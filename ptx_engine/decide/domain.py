@@ -101,7 +101,7 @@ def narrowed_by_vanished(arena: Arena, reference: list[np.ndarray], *, seed: int
 def _lost(arena: Arena, ids: np.ndarray, kept: np.ndarray, seed: int) -> dict[int, mpq] | None:
     """Inputs at which one of ``ids`` has no value, and all of ``kept`` have one."""
     outputs = np.concatenate((ids, kept))
-    order = plan(arena, outputs, Mode.CONE)
+    order = plan(arena, outputs, Mode.CONE if arena.dots else None)  # (else records of products would be taken whole)
     if not np.isin(order.codes, _PARTIAL).any() or Op.OPAQUE in order.codes:  # (opaque operations have no value at any point)
         return None
     draw = random_inputs(arena, seed, _GENERAL)

@@ -174,6 +174,16 @@ def test_what_vanishes_without_a_value_is_no_proof(name: str) -> None:
     assert verdict.status is Status.UNKNOWN and "something that vanished" in verdict.reason and "x=-" in verdict.reason
 
 
+def test_an_opaque_term_that_no_output_has_hides_nothing() -> None:
+    """An opaque term has no value at any point. Of a record of products only those count that an output has."""
+    n = Names()
+    columns = np.array([[[n.y.id], [n.arena.opaque("f", n.z.id)]]], np.int32)
+    products = n.arena.dot(np.array([[[n.z.id]]], np.int32), columns, np.zeros((1, 1, 2), np.int32))
+    used = Expr(n.arena, int(products[0, 0, 0]))
+    verdict = decide(used, used + 0 * sqrt(n.x))
+    assert verdict.status is Status.UNKNOWN and "something that vanished" in verdict.reason
+
+
 def test_what_vanishes_where_the_reference_has_no_value_either_is_in_the_ledger() -> None:
     n = Names()
     verdict = decide(n.y + sqrt(n.x), sqrt(n.x) + 0 * log(n.x) + n.y)
