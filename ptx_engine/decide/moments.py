@@ -12,7 +12,7 @@ from gmpy2 import mpq
 
 from ptx_engine.decide.budget import Meter
 from ptx_engine.decide.term_view import TermView
-from ptx_engine.decide.walk import CONSTANTS, INPUT, Template
+from ptx_engine.decide.walk import CONSTANTS, INPUT, Template, postorder
 from ptx_engine.terms.ops import Op
 
 #: a linear form: variable -> coefficient; _UNIT is the constant 1
@@ -69,7 +69,7 @@ class _Degrees:
         self.hidden = hidden
         self.arena, self.ops, self.args, self.roots = arena, template.ops, template.args, template.roots
         self.of = [_NONE] * len(self.ops)
-        self.order = self._postorder()
+        self.order = postorder(len(self.ops), self.roots, self.operands)
         self.uses = [0] * len(self.ops)
         #: values of constants (sums and products of constants are folded when terms are made)
         self.numbers: dict[int, mpq] = {}
@@ -84,22 +84,6 @@ class _Degrees:
     def operands(self, node: int) -> tuple[int, ...]:
         """Operand nodes; those of functions too (plain operands are of no node that matters here)."""
         return _operands(self.ops[node], self.args[node])
-
-    def _postorder(self) -> list[int]:
-        order: list[int] = []
-        state = bytearray(len(self.ops))
-        stack = list(self.roots)
-        while stack:
-            node = stack[-1]
-            if state[node]:
-                stack.pop()
-                if state[node] == 1:
-                    state[node] = 2
-                    order.append(node)
-                continue
-            state[node] = 1
-            stack.extend([child for child in self.operands(node) if not state[child]])
-        return order
 
     def _degree(self, node: int) -> int:
         op, of = self.ops[node], self.of

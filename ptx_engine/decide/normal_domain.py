@@ -17,6 +17,7 @@ from ptx_engine.decide.normal_functions import DENOMINATOR
 from ptx_engine.decide.normal_order import positive, zero
 from ptx_engine.decide.normal_ring import ONE_TERM, Poly, PolyKey
 from ptx_engine.decide.normal_value import Condition, Evaluator
+from ptx_engine.decide.walk import postorder
 from ptx_engine.terms.ops import Op
 
 #: a disjunction of conjunctions of 0/1 values under which a node is needed
@@ -78,20 +79,7 @@ def _covered(guards: Guards, other: Guards | None) -> bool:
 
 def below(evaluator: Evaluator, root: int) -> list[int]:
     """The nodes of a root's term that have been evaluated, every operand before all its users."""
-    order: list[int] = []
-    left: dict[int, bool] = {}
-    stack = [root]
-    while stack:
-        node = stack[-1]
-        if node not in left:
-            left[node] = False
-            stack.extend(child for child in evaluator.operands(node) if child not in left)
-            continue
-        stack.pop()
-        if not left[node]:
-            left[node] = True
-            order.append(node)
-    return order
+    return postorder(len(evaluator.template.ops), (root,), evaluator.operands)
 
 
 class _Needs:

@@ -8,7 +8,8 @@ the work is met again.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable
+from functools import partial
 
 import numpy as np
 
@@ -16,9 +17,9 @@ from ptx_engine.decide.budget import Meter, Undecided
 from ptx_engine.decide.columns import Columns
 from ptx_engine.decide.cuts import end_of_inputs
 from ptx_engine.decide.normal_forms import Forms
-from ptx_engine.decide.normal_value import COUNTS, Evaluator, Leaf
+from ptx_engine.decide.normal_value import COUNTS, Evaluator, Leaf, operands
 from ptx_engine.decide.proof import Proof, equal_proof, leaves_of, remainder_of, selects_constants
-from ptx_engine.decide.walk import CONSTANTS, INPUT, Template
+from ptx_engine.decide.walk import CONSTANTS, INPUT, Template, postorder
 from ptx_engine.terms.arena import Arena
 
 #: nodes beyond which a new pool is begun
@@ -64,7 +65,7 @@ class Pool:
             self._known = template, leaves_of(self.arena, template, self.partial_cuts)
         known = self._known[1]
         ops, args = template.ops, template.args
-        order = _postorder(template, roots)
+        order = postorder(len(ops), roots, partial(operands, template))
         place = [-1] * len(ops)
         for node, key in self._variables(template, [node for node in order if ops[node] in _VARIABLES], known).items():
             place[node] = self._leaf(key, known[node])
@@ -106,22 +107,3 @@ class Pool:
             self._template.ops.append(op)
             self._template.args.append(args)
         return found
-
-
-def _postorder(template: Template, roots: Sequence[int]) -> list[int]:
-    """The nodes below roots, every operand before its users."""
-    ops, args = template.ops, template.args
-    order: list[int] = []
-    entered = bytearray(len(ops))
-    stack = list(roots)
-    while stack:
-        node = stack[-1]
-        if entered[node]:
-            stack.pop()
-            if entered[node] == 1:
-                entered[node] = 2
-                order.append(node)
-            continue
-        entered[node] = 1
-        stack.extend([child for child in args[node][: COUNTS[ops[node]]] if not entered[child]])
-    return order

@@ -8,7 +8,7 @@ so do columns of many different finite constants (``generalised``; a failed proo
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -206,8 +206,7 @@ class Walker:
         row = TABLE[op]
         if op in _CHAINS and (len(nodes) <= _FEW_CHAINS or (len(nodes) <= _MOST_CHAINS and self._is_long(op, int(ids[0, 0])))):
             if part:
-                places = enumerate(zip(nodes.tolist(), ids[:, 0].tolist()))
-                apart = [i for i, (node, first) in places if not (self._is_long(op, first) and self._loop(op, part, node, ids[i]))]
+                apart = [i for i, node in enumerate(nodes.tolist()) if not self._loop(op, part, node, ids[i])]
                 if not apart:
                     return
                 nodes, ids = nodes[apart], ids[apart]
@@ -381,6 +380,24 @@ def _combined(labels: list[np.ndarray]) -> np.ndarray:
         first, number = numbered(row)
         _, result = numbered(result * len(first) + number)
     return result
+
+
+def postorder(count: int, roots: Iterable[int], operands: Callable[[int], Iterable[int]]) -> list[int]:
+    """The nodes below roots, of ``count``, every operand before all its users."""
+    order: list[int] = []
+    state = bytearray(count)  # 1: entered, 2: in the order
+    stack = list(roots)
+    while stack:
+        node = stack[-1]
+        if state[node]:
+            stack.pop()
+            if state[node] == 1:
+                state[node] = 2
+                order.append(node)
+            continue
+        state[node] = 1
+        stack.extend([child for child in operands(node) if not state[child]])
+    return order
 
 
 def equidistant(code: np.ndarray, follow: np.ndarray, op: Op, ids: np.ndarray, most: int) -> np.ndarray | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from ptx_engine.isa.concrete import concrete_bits
-from ptx_engine.isa.fields import Plain, cut, fields_of
+from ptx_engine.isa.fields import Plain, fields_of
 from ptx_engine.isa.group import Group
 from ptx_engine.isa.values import BITS, UINT, Sym, Value, choose, is_partial, split_bits, uninitialised
 from ptx_engine.launch import BoundLaunch
@@ -105,7 +105,7 @@ def fields(value: Value, width: int) -> "list[tuple[int, int | np.ndarray]]":
     if isinstance(value, Sym) and not is_partial(value):
         if all(fmt.kind == "bits" for fmt, _ in value.parts) and width > 64:
             return [(64, ids) for _, ids in value.parts]
-        stored = cut(fields_of(value, max(width, sum(fmt.bits for fmt, _ in value.parts))), 0, width)
+        stored = fields_of(value, width)
         if len(stored) != 1 or not isinstance(stored[0], Plain):
             raise uninitialised()
         value = stored[0].bits

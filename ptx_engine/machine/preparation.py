@@ -15,7 +15,7 @@ from ptx_engine.syntax.ast import FlatFunction, Function, Module
 
 
 def choose_entry(module: Module, entry: str | None) -> Function:
-    """The entry by name, or the only one. Raises LaunchError listing what there is."""
+    """The entry by name, or the only one. Raises LaunchError listing what there is, ParseError for a module that contradicts itself."""
     check_module(module)
     entries = module.entries()
     names = ", ".join(f.name for f in entries) or "none"

@@ -7,6 +7,7 @@ from unittest import mock
 
 import numpy as np
 import pytest
+from fused_programs import BLOCKS
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from machine_kernels import column, module, out, run
@@ -16,8 +17,6 @@ from ptx_engine.isa.simple import Integers
 from ptx_engine.machine import Budget, fused_turns, fusion
 from ptx_engine.machine.turn_values import Comparison, Irregular, Linear, added, scaled, turns_taken, turns_within, widened
 
-#: threads of a CTA: one, a part of a warp, several warps
-BLOCKS = (1, 8, 64)
 EXAMPLES = 12
 
 HEAD = """
