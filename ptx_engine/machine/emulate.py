@@ -77,10 +77,11 @@ def emulate(
 ) -> Emulation:
     """Run a grid on IEEE values; ``entry`` may be None where the module has one.
 
-    ``args`` in parameter order: NumPy arrays (any strides >= 0, written in place), Python or NumPy scalars, ``bytes`` for a
-    structure passed by value, None for a null pointer. ``grid`` and ``block`` are an int or up to three. ``order`` checks
-    races as well. ``externs`` is as in ``execute``. Raises PtxError (LaunchError for arguments that do not fit,
-    UnsupportedError, BudgetError); memory faults and races are findings. Arguments are untouched when it raises.
+    ``args`` in parameter order: NumPy arrays (any strides >= 0, written in place), Python or NumPy scalars, ``bytes`` or a
+    structured scalar laid out as C does (``np.dtype(..., align=True)``) for a structure passed by value, None for a null
+    pointer. ``grid`` and ``block`` are an int or up to three. ``order`` checks races as well. ``externs`` is as in
+    ``execute``. Raises PtxError (LaunchError for arguments that do not fit, UnsupportedError, BudgetError); memory faults
+    and races are findings. Arguments are untouched when it raises.
     """
     module = parse(ptx) if isinstance(ptx, str) else ptx
     function = choose_entry(module, entry)

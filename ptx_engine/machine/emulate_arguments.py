@@ -87,6 +87,11 @@ def scalar_bits(param: Param, value: object) -> int:
         if len(value) != param.size:
             raise LaunchError(f"parameter {param.name} has {param.size} bytes, {len(value)} are given")
         return int.from_bytes(value, "little")
+    if isinstance(value, np.void):
+        return _struct_bits(param, value)
+    if isinstance(value, np.floating) and param.type[0] in "us":
+        hint = "an integer; check the order of the arguments"
+        raise LaunchError(f"parameter {param.name} of type {param.type} cannot take {value!r}", hint=hint)
     if isinstance(value, np.generic) and not isinstance(value, (np.integer, np.bool_)):
         if value.dtype.itemsize == param.size and not (param.type[0] == "f" and DTYPE_NAMES.get(value.dtype.name) != param.type):
             return int.from_bytes(value.tobytes(), "little")
@@ -103,6 +108,30 @@ def scalar_bits(param: Param, value: object) -> int:
             return int.from_bytes(_packed(code, float(value), param), "little")
     hint = "a number of that type" if param.type[0] != "b" else "bytes, or a NumPy scalar of its size"
     raise LaunchError(f"parameter {param.name} of type {param.type} cannot take {value!r}", hint=hint)
+
+
+def _struct_bits(param: Param, value: np.void) -> int:
+    """The bytes of a structured scalar, for a parameter that is an array of bytes."""
+    if param.type[0] != "b":
+        raise LaunchError(f"parameter {param.name} of type {param.type} cannot take a structured scalar", hint="a number of that type")
+    _check_layout(param, value.dtype, "")
+    if value.dtype.itemsize != param.size:
+        hint = "np.dtype([...], align=True) lays fields out as C does"
+        raise LaunchError(f"parameter {param.name} has {param.size} bytes, {value.dtype} has {value.dtype.itemsize}", hint=hint)
+    return int.from_bytes(value.tobytes(), "little")
+
+
+def _check_layout(param: Param, dtype: np.dtype, path: str) -> None:
+    """NumPy packs fields unless asked not to; a packed struct of the right size by chance would be read shifted."""
+    for name in dtype.names or ():
+        field, offset = dtype.fields[name][:2]  # type: ignore[index]
+        inner = field.base
+        if offset % inner.alignment and inner.names is None:
+            message = f"argument for {param.name}: field {path}{name} at byte {offset} is not aligned to {inner.alignment}"
+            raise LaunchError(message, hint="np.dtype([...], align=True) lays fields out as C does; or give the bytes")
+        if not inner.isnative:
+            raise LaunchError(f"argument for {param.name}: field {path}{name} of {inner} is not in this machine's byte order")
+        _check_layout(param, inner, f"{path}{name}.")
 
 
 def _packed(code: str, value: float, param: Param) -> bytes:

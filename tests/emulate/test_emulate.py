@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -128,6 +130,38 @@ def test_half_scalars_and_structures_by_value() -> None:
     out = np.zeros(14, np.uint8)
     emulate(ptx, None, 1, 1, [out, np.array([1, 0x10002, 3], np.uint32).tobytes(), ml_dtypes.bfloat16(1.0)])
     assert out[:12].view(np.uint32).tolist() == [1, 2, 3] and out[12:14].view(np.uint16)[0] == 0x3F80
+
+
+STRUCT = HEAD + (
+    ".visible .entry k(.param .u64 o, .param .align 4 .b8 s[12], .param .u32 n) { .reg .b64 %rd<2>; .reg .b32 %r<4>;"
+    " ld.param.u64 %rd0, [o]; ld.param.u32 %r0, [s+4]; ld.param.u32 %r1, [n]; st.global.v2.u32 [%rd0], {%r0, %r1}; ret; }\n"
+)
+FIELDS = [("a", np.uint8), ("b", np.int32), ("c", np.float32)]
+
+
+def test_a_structured_scalar_is_laid_out_as_c_does() -> None:
+    out = np.zeros(2, np.uint32)
+    emulate(STRUCT, None, 1, 1, [out, np.array((1, 7, 2.0), np.dtype(FIELDS, align=True))[()], 9])
+    assert out.tolist() == [7, 9]
+
+
+@pytest.mark.parametrize(
+    ("fields", "count", "message"),
+    [
+        (FIELDS, 9, "field b at byte 1 is not aligned to 4"),  # 9 bytes
+        ([*FIELDS, ("d", "V3")], 9, "field b at byte 1"),  # 12 bytes, by chance
+        ([("a", np.uint32), ("b", [("x", np.uint16), ("y", np.uint32), ("z", np.uint16)])], 9, "field b.y at byte 2"),
+        ([("a", np.uint32), ("b", ">u4"), ("c", np.uint32)], 9, "field b of >u4 is not in this machine's byte order"),
+        ([("a", np.uint32)], 9, "has 12 bytes"),
+        (np.dtype(FIELDS, align=True), np.array((9,), [("x", np.uint32)])[()], "n of type u32 cannot take a structured scalar"),
+        (np.dtype(FIELDS, align=True), np.float32(9), "n of type u32 cannot take"),  # the bits of 9.0 are not 9
+    ],
+)
+def test_structured_scalars_that_do_not_fit(fields: object, count: object, message: str) -> None:
+    out, struct = np.zeros(2, np.uint32), np.zeros((), np.dtype(fields))[()]
+    with pytest.raises(LaunchError, match=re.escape(message)):
+        emulate(STRUCT, None, 1, 1, [out, struct, count])
+    assert not out.any()
 
 
 def test_two_entries_need_a_name() -> None:
