@@ -11,7 +11,7 @@ from ptx_engine.syntax.ast import Loc, Module
 
 _LIBRARY = re.compile(
     r"(?:^|/)(?:triton/(?:language|experimental|tools|runtime)/|tilelang/|tl_templates/|cutlass/include/"
-    r"|targets/[^/]+/include/|(?:cuda|nvidia/)[^/]*/include/|usr/(?:local/)?include/|cuda/std/)"
+    r"|targets/[^/]+/include/|(?:cuda|nvidia/)[^/]*/include/|cuda-headers-[0-9.]+/|usr/(?:local/)?include/|cuda/std/)"
 )
 
 

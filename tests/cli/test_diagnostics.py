@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -118,6 +119,22 @@ def test_notes_come_after_errors_and_many_groups_are_counted() -> None:
     text = render(KernelReport("k", status=Status.REFUTED, findings=[note] * 3 + [race()] * 9))
     assert text.startswith("error:")
     assert "4 more groups of findings" in text
+
+
+def test_findings_at_the_same_lines_are_printed_once(source: Path) -> None:
+    """Unrolled: other instructions of the same two lines, either way round. Another line, another kind, another reason: their own."""
+    one = race(str(source))
+    turned = replace(one, sites=(replace(one.sites[1], ptx_line=440), one.sites[0]), count=2)
+    others = [replace(one, missing="no wait"), replace(one, sites=(one.sites[0], replace(one.sites[1], user_loc=f"{source}:1:1")))]
+    text = render(KernelReport("k", status=Status.REFUTED, findings=[one, turned, *others, turned]))
+    assert text.count("error: k: data race") == 3 and "PTX line 440" not in text
+    assert "2 more pairs of instructions at the same lines (4 instances)" in text and text.count("at the same lines") == 1
+
+
+def test_notes_at_the_same_line_are_counted_together(source: Path) -> None:
+    note = Finding("same-value write", "", Severity.NOTE, space="shared", sites=race(str(source)).sites[:1], count=3)
+    text = render(KernelReport("k", status=Status.PROVED, findings=[note, replace(note, count=4)]))
+    assert text.count("same-value write") == 1 and "7 times" in text
 
 
 @pytest.mark.parametrize("place", ["gone.py:3:1", "/dev/null:1:1", "<string>:3:1", "a.py", ":::", "x\0y:1:1", "kernel.py:999999:1"])

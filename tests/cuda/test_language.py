@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from ptx_engine.launch import Role, TensorArg
@@ -100,3 +102,6 @@ namespace cg = cooperative_groups;
 """
     report = cuda_kernel(text)[1, N].validate(ARGS, reference=lambda x: x[::-1])
     assert report.verdict in expected, (report.reason, report.errors)
+    # at the program's own lines, not in the headers where the copies are
+    assert {Path(site.user_loc.partition(":")[0]).name for finding in report.error_findings for site in finding.sites} <= {"kernel.cu"}
+    assert bool(report.error_findings) == (not wait)

@@ -101,6 +101,8 @@ def test_printing_keeps_the_rows_of_instructions() -> None:
         ("/venv/lib/python3.11/site-packages/vllm/attention.py", False),
         ("/venv/lib/python3.11/site-packages/triton/language/standard.py", True),
         ("/usr/local/cuda-13.0/bin/../targets/x86_64-linux/include/cuda_fp16.hpp", True),
+        ("/home/user/.cache/volta-pass/cuda-headers-13.5/crt/mma.hpp", True),  # unpacked by NVRTC
+        ("/home/user/cuda-headers/kernel.cu", False),
         ("/home/triton/kernels.py", False),
         ("/home/user/include/kernel.cuh", False),
     ],

@@ -12,11 +12,12 @@ from volta_pass.terminal import Painter, printable
 _SAID = ("conflict",)
 
 
-def render_finding(finding: Finding, paint: Painter, kernel: str, ptx_name: str = "") -> list[str]:
-    """The lines of one finding. ``ptx_name`` names the PTX file where sites have no line of the user's."""
+def render_finding(finding: Finding, paint: Painter, kernel: str, ptx_name: str = "", alike: tuple[int, int] = (0, 0)) -> list[str]:
+    """The lines of one finding. ``ptx_name`` names the PTX file where sites have no line of the user's; ``alike`` counts
+    the findings at the same lines that are not printed, and their instances."""
     about = finding.kind + (f" on {_place_name(finding)}" if _place_name(finding) else "")
     if finding.severity is Severity.NOTE:
-        return _note(finding, paint, f"{kernel}: {about}", ptx_name)
+        return _note(finding, paint, f"{kernel}: {about}", ptx_name, alike)
     rows = [title(paint, "error", f"{kernel}: {about}", _tag(finding))]
     single = len(finding.sites) == 1
     for site in finding.sites:
@@ -33,14 +34,17 @@ def render_finding(finding: Finding, paint: Painter, kernel: str, ptx_name: str 
         rows += labelled(paint, printable(key), printable(value))
     if finding.count > 1:
         rows += labelled(paint, "also", _more(finding))
+    if alike[0]:
+        rows += labelled(paint, "also", _at_the_same_lines(finding, *alike))
     hint = finding_hint(finding)
     return rows + (labelled(paint, "help", hint) if hint else [])
 
 
-def _note(finding: Finding, paint: Painter, about: str, ptx_name: str) -> list[str]:
+def _note(finding: Finding, paint: Painter, about: str, ptx_name: str, alike: tuple[int, int]) -> list[str]:
     """A note changes no verdict: two lines, with the first site's place."""
     site = next(iter(finding.sites), None)
-    times = f", {finding.count} times" if finding.count > 1 else ""
+    count = finding.count + alike[1]
+    times = f", {count} times" if count > 1 else ""
     rows = [f"{paint('note', 'note:')} {about}{times}: {finding_hint(finding) or printable(finding.message)}"]
     if site is not None:
         rows.append(f"  {paint('place', '-->')} {_place(site, ptx_name)}  {_instruction(site)}")
@@ -92,6 +96,12 @@ def _address(finding: Finding) -> str:
     base = finding.tensor or finding.space or "address"
     sign = "-" if finding.address_offset < 0 else "+"
     return f"{base}{sign}{abs(finding.address_offset):#x}{size}"
+
+
+def _at_the_same_lines(finding: Finding, groups: int, instances: int) -> str:
+    what = f"{'pair' if len(finding.sites) > 1 else 'instruction'}{'s' * (groups > 1)}"
+    what = f"{what} of instructions" if len(finding.sites) > 1 else what
+    return f"{groups} more {what} at the same lines ({instances} instance{'s' * (instances > 1)}); the JSON report has them"
 
 
 def _more(finding: Finding) -> str:

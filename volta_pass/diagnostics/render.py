@@ -12,7 +12,7 @@ from volta_pass.diagnostics.source import excerpt
 from volta_pass.kernel_report import OWN_SOURCE, Comparison, KernelReport
 from volta_pass.terminal import Painter, printable
 
-#: groups of findings printed in full; the others are counted (all are in the JSON)
+#: pairs of the user's lines whose findings are printed; the others are counted (all are in the JSON)
 _SHOWN_FINDINGS = 8
 
 
@@ -22,8 +22,12 @@ def render(report: KernelReport, *, color: bool = False, ptx_name: str = "") -> 
     ``ptx_name`` names the candidate's PTX file, for sites without a line of the user's source.
     """
     paint = Painter(color)
-    blocks = [render_finding(f, paint, report.kernel, ptx_name) for f in _ordered(report.findings)[:_SHOWN_FINDINGS]]
-    hidden = len(report.findings) - _SHOWN_FINDINGS
+    places = _by_place(_ordered(report.findings))
+    blocks = [
+        render_finding(first, paint, report.kernel, ptx_name, alike=(len(rest), sum(f.count for f in rest)))
+        for first, *rest in places[:_SHOWN_FINDINGS]
+    ]
+    hidden = sum(map(len, places[_SHOWN_FINDINGS:]))
     if hidden > 0:
         blocks.append([f"  {hidden} more groups of findings; the JSON report has all of them"])
     comparison = report.deciding
@@ -46,6 +50,17 @@ def _circumstances(report: KernelReport, paint: Painter) -> list[str]:
 def _ordered(findings: list[Finding]) -> list[Finding]:
     """Errors before notes, otherwise as found."""
     return sorted(findings, key=lambda finding: finding.severity is not Severity.ERROR)
+
+
+def _by_place(findings: list[Finding]) -> list[list[Finding]]:
+    """Findings that say the same of the same lines of the user's together: unrolled code has many instructions a line."""
+    groups: dict[tuple[object, ...], list[Finding]] = {}
+    for number, finding in enumerate(findings):
+        lines = tuple(sorted((site.user_loc, site.role) for site in finding.sites))
+        known = lines and all(place for place, _ in lines)
+        key = (finding.kind, finding.severity, finding.space, finding.tensor, finding.missing, lines) if known else (number,)
+        groups.setdefault(key, []).append(finding)
+    return list(groups.values())
 
 
 def _comparison(report: KernelReport, comparison: Comparison, paint: Painter) -> list[str]:
