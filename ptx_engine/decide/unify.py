@@ -1,7 +1,8 @@
 """Constants of the candidate that differ from the reference's in the last place of f32, read as the reference's.
 
 Only under the assumption ``constants-within-1-ulp``: the candidate's terms are emitted again with the constants replaced,
-as far as they depend on them, and each replacement is named in the ledger with both values.
+as far as they depend on them, and each replacement is named in the ledger with both values. Constants of integers are never
+replaced: those are exact.
 """
 
 from __future__ import annotations
@@ -9,8 +10,9 @@ from __future__ import annotations
 import numpy as np
 
 from ptx_engine.decide.levels import Plan, Step, plan
+from ptx_engine.decide.whole_numbers import whole_constants
 from ptx_engine.decide.witness import close_constants, folded_constants
-from ptx_engine.terms.arena import Arena
+from ptx_engine.terms.arena import CONST_CAP, Arena
 from ptx_engine.terms.constants import ulp_of
 from ptx_engine.terms.ops import TABLE, Op
 
@@ -25,6 +27,10 @@ def unified(arena: Arena, reference: np.ndarray, candidate: np.ndarray) -> tuple
     mine, theirs = (order.constant_ids().tolist() for order in orders)
     close = _pairs(arena, close_constants(arena, mine, theirs)) + _pairs(arena, folded_constants(arena, mine, theirs))
     folded = _pairs(arena, folded_constants(arena, theirs, mine))
+    if close or folded:
+        whole = [whole_constants(order).possible | _whole_outputs(arena, ids) for order, ids in zip(orders, (reference, candidate))]
+        close = [(a, b) for a, b in close if a not in whole[0] and b not in whole[1]]
+        folded = [(a, b) for a, b in folded if a not in whole[1] and b not in whole[0]]
     lines = [f"{CONSTANTS_WITHIN_1_ULP}: {_text(arena, b)} in the candidate is {_text(arena, a)} in the reference" for a, b in close]
     lines += [f"{CONSTANTS_WITHIN_1_ULP}: {_text(arena, b)} in the reference is {_text(arena, a)} in the candidate" for a, b in folded]
     if close:
@@ -32,6 +38,12 @@ def unified(arena: Arena, reference: np.ndarray, candidate: np.ndarray) -> tuple
     if folded:
         reference = _Rebuild(arena, orders[0], {b: a for a, b in folded}).ids_of(reference)
     return reference, candidate, lines
+
+
+def _whole_outputs(arena: Arena, outputs: np.ndarray) -> set[int]:
+    """The whole constants among outputs, which may be integers."""
+    ids = set(np.unique(outputs[(outputs >= 0) & (outputs < CONST_CAP)]).tolist())
+    return {i for i in ids if arena.consts[i].is_rational and arena.consts[i].coef.denominator == 1}
 
 
 def _pairs(arena: Arena, found: list[tuple[int, int, float]]) -> list[tuple[int, int]]:

@@ -20,6 +20,7 @@ from ptx_engine.decide.budget import clock
 from ptx_engine.decide.levels import Plan
 from ptx_engine.decide.oracle import STYLES, InputValues, Reals, integer_range, random_inputs
 from ptx_engine.decide.precise import Cone, Value, is_nan
+from ptx_engine.decide.whole_numbers import whole_constants
 from ptx_engine.terms.arena import NAN, NEG_INF, ONE, POS_INF, UNDEF, Arena
 from ptx_engine.terms.constants import multiply
 from ptx_engine.terms.ops import Op
@@ -329,6 +330,10 @@ def near_miss(pair: Pair, found: Confirmed) -> NearMiss | None:
     random points. ``None`` if they do not."""
     pairs = close_constants(pair.arena, *pair.constants)
     folded = [folded_constants(pair.arena, *sides) for sides in (pair.constants, pair.constants[::-1])]
+    if any(pairs) or any(folded):  # of integers nothing is rounded: another constant is a wrong one
+        whole = whole_constants(pair.cone.plan).certain
+        pairs = [row for row in pairs if not {row[0], row[1]} <= whole]
+        folded = [[row for row in rows if row[1] not in whole] for rows in folded]
     unified = {theirs: mine for mine, theirs, _ in (*pairs, *folded[0], *folded[1])}
     pairs += [*folded[0], *((constant, product, distance) for product, constant, distance in folded[1])]
     if not pairs:

@@ -8,9 +8,10 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from gmpy2 import mpq
 
 from ptx_engine.decide import CONSTANTS_WITHIN_1_ULP, decide
-from ptx_engine.terms import Expr, Vector, symbols
+from ptx_engine.terms import Arena, Expr, Op, Vector, symbols
 from ptx_engine.terms.expr import exp, exp2, log, maximum, minimum, relu, sqrt, total, where
 from ptx_engine.verdict import Status
 
@@ -156,3 +157,71 @@ def test_constants_are_unified_with_their_neighbours_only() -> None:
     chained = decide(x * first + y * second, x * third + y * second, assumptions=UNIFIED)
     assert chained.status is not Status.PROVED, "not by way of the second"
     assert decide(x * second + y * second, x * third + y * first, assumptions=UNIFIED).status is Status.PROVED
+
+
+# --- constants of integers ----------------------------------------------------------------------
+
+Integers = Callable[[Arena, Expr, Expr, int], Expr]
+
+
+def applied(arena: Arena, op: Op, *operands: Expr | int) -> Expr:
+    ids = [value.id if isinstance(value, Expr) else value for value in operands]
+    return Expr(arena, int(np.asarray(arena.emit(op, *(ids + [0, 0])[:3]))))
+
+
+def constant(arena: Arena, value: int) -> Expr:
+    return Expr(arena, arena.rational(mpq(value)))
+
+
+INTEGERS: dict[str, Integers] = {
+    "product": lambda arena, i, x, n: i * n,
+    "product that wraps": lambda arena, i, x, n: applied(arena, Op.WRAP, i * n, -32),
+    "sum": lambda arena, i, x, n: i + n,
+    "maximum": lambda arena, i, x, n: maximum(i, n),
+    "division": lambda arena, i, x, n: applied(arena, Op.FLOORDIV, i, constant(arena, n)),
+    "mask": lambda arena, i, x, n: applied(arena, Op.BITAND, i, constant(arena, n)),
+    "comparison": lambda arena, i, x, n: where(i < n, x, 0),
+    "comparison of a product with a condition": lambda arena, i, x, n: where((i > 0) * i < n, x, 0),
+    "sum of products": lambda arena, i, x, n: Expr(
+        arena, int(arena.dot(*(np.array([[row]], np.int32) for row in ([i.id, i.id], [arena.rational(mpq(n)), i.id])), np.array([[[0]]])).item())
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", INTEGERS.values(), ids=INTEGERS)
+@pytest.mark.parametrize("constants", [(2_000_000, 2_000_001), (16777216, 16777217)], ids=["near", "within 1 ulp"])
+@pytest.mark.parametrize("assumed", [frozenset(), UNIFIED], ids=["", "unified"])
+def test_another_constant_of_integers_is_a_wrong_one(case: Integers, constants: tuple[int, int], assumed: frozenset[str]) -> None:
+    arena = Arena()
+    i, x = (symbols(name, arena, fmt) for name, fmt in (("i", "s32"), ("x", "f32")))
+    assert isinstance(i, Expr) and isinstance(x, Expr)
+    verdict = decide(*(case(arena, i, x, n) for n in constants), assumptions=assumed)
+    assert verdict.status is Status.REFUTED, verdict.reason
+
+
+FLOATS: dict[str, Integers] = {
+    "product": lambda arena, i, x, n: x * n,
+    "scores with a mask": lambda arena, i, x, n: where(i > 0, x, -n),
+    "maximum": lambda arena, i, x, n: maximum(x, -n),
+    "quotient of an integer": lambda arena, i, x, n: i / (x + n),
+}
+
+
+@pytest.mark.parametrize("case", FLOATS.values(), ids=FLOATS)
+@pytest.mark.parametrize("constants", [(10**20, int(np.float32(1e20))), (16777216, 16777218)])
+def test_whole_constants_of_floats_are_rounded_as_others_are(case: Integers, constants: tuple[int, int]) -> None:
+    arena = Arena()
+    i, x = (symbols(name, arena, fmt) for name, fmt in (("i", "s32"), ("x", "f32")))
+    assert isinstance(i, Expr) and isinstance(x, Expr)
+    sides = [case(arena, i, x, n) for n in constants]
+    assert decide(*sides).status is Status.UNKNOWN
+    assert decide(*sides, assumptions=UNIFIED).status is Status.PROVED
+
+
+def test_what_is_made_of_whole_constants_and_conditions_alone_could_be_integers() -> None:
+    """No integer of any format is 10^20, though."""
+    x = symbols("x")
+    assert isinstance(x, Expr)
+    for constants, status in (((2**24, 2**24 + 2), Status.UNKNOWN), ((10**20, int(np.float32(1e20))), Status.PROVED)):
+        sides = [x + where(x > 0, 0, -n) for n in constants]
+        assert decide(*sides, assumptions=UNIFIED).status is status
