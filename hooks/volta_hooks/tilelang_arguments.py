@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from tilelang.jit.kernel import JITKernel
 from tvm import tirx
+
+from volta_pass.specs_api import TensorSpec
 
 
 def results(kernel: JITKernel) -> list[int]:
@@ -32,10 +34,29 @@ def bind(buffer: Any, value: Any, sizes: dict[str, Any]) -> None:
 
 
 def _strides(value: Any) -> tuple[int, ...]:
-    strides = value.stride() if callable(getattr(value, "stride", None)) else getattr(value, "strides", ())
-    return tuple(int(s) for s in strides)
+    """In elements: torch and TensorSpec say them so, NumPy in bytes."""
+    if callable(getattr(value, "stride", None)):
+        return tuple(int(s) for s in value.stride())
+    return tuple(int(s) // int(value.itemsize) for s in getattr(value, "strides", ()))
 
 
-def elements(tensor: Any) -> np.ndarray:
-    """A tensor's elements in storage order."""
-    return np.asarray(tensor.detach().cpu().contiguous().numpy() if hasattr(tensor, "detach") else tensor).reshape(-1)
+def loader(value: Any) -> Callable[[], np.ndarray] | None:
+    """How to read a tensor's elements in storage order; None for one without data. The gaps of a strided view hold zeros."""
+    if isinstance(value, TensorSpec):
+        return None if value.contents is None else lambda: _in_storage_order(np.asarray(value.contents), _strides(value))
+    if hasattr(value, "detach"):
+        return lambda: _in_storage_order(np.asarray(value.detach().cpu().numpy()), _strides(value))
+    return lambda: _in_storage_order(np.asarray(value), _strides(value))
+
+
+def _in_storage_order(values: np.ndarray, strides: tuple[int, ...]) -> np.ndarray:
+    if values.dtype == np.bool_:
+        values = values.view(np.uint8)
+    if values.size == 0:
+        return values.reshape(-1)
+    places = np.zeros(values.shape, np.int64)
+    for axis, (extent, stride) in enumerate(zip(values.shape, strides)):
+        places += (np.arange(extent) * stride).reshape([-1 if d == axis else 1 for d in range(values.ndim)])
+    out = np.zeros(int(places.max()) + 1, values.dtype)
+    out[places] = values
+    return out

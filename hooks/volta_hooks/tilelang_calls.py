@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
 from tilelang.jit.kernel import JITKernel
 
-from volta_hooks.tilelang_arguments import arguments, bind, elements
+from volta_hooks.tilelang_arguments import arguments, bind, loader
 from volta_hooks.tilelang_guard import CompiledFunction, check
 from volta_hooks.tilelang_stand_in import outputs
 from volta_hooks.tilelang_tool import Registry, compiled_here
@@ -47,6 +46,7 @@ def _check_call(registry: Registry, compiled: CompiledFunction, values: Sequence
     func = compiled.func
     sizes: dict[str, Any] = {}
     contents: dict[str, Callable[[], np.ndarray]] = {}
+    on_host: set[str] = set()
     for param, value in zip(func.params, values):
         if param not in func.buffer_map:
             if isinstance(value, (int, np.integer)) and "float" not in str(param.dtype):
@@ -55,6 +55,10 @@ def _check_call(registry: Registry, compiled: CompiledFunction, values: Sequence
             buffer = func.buffer_map[param]
             bind(buffer, value, sizes)
             if compiled.needs_contents and not str(buffer.dtype).startswith(("float", "bfloat")):
-                contents[str(buffer.name)] = partial(elements, value)
+                load = loader(value)
+                if load is not None:
+                    contents[str(buffer.name)] = load
+                    if getattr(getattr(value, "device", None), "type", "cpu") == "cpu":
+                        on_host.add(str(buffer.name))
     if sizes or contents:
-        check(registry.session, compiled, sizes, contents)
+        check(registry.session, compiled, sizes, contents, on_host)

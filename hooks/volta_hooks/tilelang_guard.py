@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,10 +22,10 @@ from volta_hooks.tilelang_errors import KernelNotProved, KernelRefuted, Validati
 from volta_hooks.tilelang_launch import DISJOINT, KernelCall, kernel_calls, make_launch, symbolic_sizes
 from volta_hooks.tilelang_library import remedy_of
 from volta_hooks.tilelang_source import tile_programs
-from volta_pass.job import FunctionReference, ValidationJob
+from volta_pass.job import FunctionReference, ValidationJob, contents_digest
 from volta_pass.kernel_report import KernelReport
 from volta_pass.reference_decorator import match_parameters
-from volta_pass.validate import failure_text
+from volta_pass.validate import contents_were_needed, failure_text
 
 #: what symbolic extents are taken to be ahead of a launch: a multiple of most tiles, and a ragged one
 AHEAD = (128, 136)
@@ -59,6 +59,8 @@ class CompiledFunction:
     outcomes: dict[Any, ValidationFailure | None] = field(default_factory=dict)
     #: a kernel could not be decided without the contents of integer tensors
     needs_contents: bool = False
+    #: a verdict was reached that holds for the contents of its launch only
+    contents_matter: bool = False
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @property
@@ -91,17 +93,32 @@ def check_ahead(session: Session, compiled: CompiledFunction) -> None:
         check(session, compiled, dict.fromkeys(names, size))
 
 
-def check(session: Session, compiled: CompiledFunction, values: Mapping[str, Any], contents: Contents | None = None) -> None:
-    """Validate a function's kernels at given sizes and scalars, once. Raises ValidationFailure where the policy says so."""
-    key = (tuple(sorted(values.items())), bool(contents))
+def check(
+    session: Session, compiled: CompiledFunction, values: Mapping[str, Any], contents: Contents | None = None, on_host: Collection[str] = ()
+) -> None:
+    """Validate a function's kernels at given sizes and scalars, once. Raises ValidationFailure where the policy says so.
+
+    Other contents of the tensors ``on_host`` are another launch, where contents matter; reading those on a device would wait
+    for it at every call.
+    """
+    contents = contents or {}
     with compiled._lock:
+        key = _key(compiled, values, contents, on_host)
         if key not in compiled.outcomes:
-            compiled.outcomes[key] = None
+            failure = None
             with never_breaking(session, compiled.name):
-                compiled.outcomes[key] = _validate(session, compiled, values, contents or {})
+                failure = _validate(session, compiled, values, contents)
+            key = _key(compiled, values, contents, on_host)  # by now it is known whether contents matter
+            compiled.outcomes[key] = failure
         failure = compiled.outcomes[key]
     if failure is not None:
         raise type(failure)(str(failure))
+
+
+def _key(compiled: CompiledFunction, values: Mapping[str, Any], contents: Contents, on_host: Collection[str]) -> Any:
+    """What a verdict holds for."""
+    matter = sorted(contents.keys() & set(on_host)) if compiled.contents_matter else []
+    return tuple(sorted(values.items())), bool(contents), tuple(contents_digest(contents[name]()) for name in matter)
 
 
 def _validate(session: Session, compiled: CompiledFunction, values: Mapping[str, Any], contents: Contents) -> ValidationFailure | None:
@@ -129,6 +146,7 @@ def _reports(session: Session, compiled: CompiledFunction, values: Mapping[str, 
         report = session.run(job, tuning_key=key, label=label_of(job.configuration))
         report.seconds["compile"] = compiled.compile_s
         compiled.needs_contents |= report.status is Status.UNKNOWN and _integers(job)
+        compiled.contents_matter |= contents_were_needed(report)
         reports.append(report)
     return reports
 

@@ -145,7 +145,38 @@ def test_a_kernel_that_needs_contents_is_validated_when_they_are_there(session) 
     assert session.reports[-1].status is Status.UNKNOWN
     kernel(torch.from_numpy(np.random.default_rng(0).permutation(32).astype(np.int32)), torch.zeros(32), torch.zeros(32))
     (report,) = fresh(session)
-    assert any("fixed to this launch's contents" in line for line in report.assumptions)
+    assert report.status is Status.PROVED and any("fixed to this launch's contents" in line for line in report.assumptions)
+
+
+def scatter(strides: tuple[int, int]) -> object:
+    @T.prim_func
+    def scatter(I: T.StridedTensor((4, 4), strides, "int32"), A: T.Tensor((4, 4), "float32"), B: T.Tensor((16,), "float32")):
+        with T.Kernel(1, threads=32):
+            for i, j in T.Parallel(4, 4):
+                B[I[i, j]] = A[i, j]
+
+    return scatter
+
+
+def indices(strides: tuple[int, int], last: int) -> torch.Tensor:
+    """Every index of 16 but for the last, which is ``last``; zeros lie between them in memory."""
+    view = torch.zeros(64, dtype=torch.int32).as_strided((4, 4), strides)
+    view.copy_(torch.arange(16, dtype=torch.int32).reshape(4, 4))
+    view[-1, -1] = last
+    return view
+
+
+@pytest.mark.parametrize("strides", [(4, 1), (1, 4), (9, 2)])
+def test_other_contents_are_another_launch(session, strides: tuple[int, int]) -> None:
+    kernel, a, b = tilelang.compile(scatter(strides)), torch.zeros(4, 4), torch.zeros(16)
+    assert session.reports[-1].status is Status.UNKNOWN
+    seen = len(session.reports)
+    kernel(indices(strides, 15), a, b)
+    kernel(indices(strides, 15), a, b)  # remembered
+    assert [report.status for report in session.reports[seen:]] == [Status.PROVED]
+    with pytest.raises(KernelRefuted):  # two threads write one element
+        kernel(indices(strides, 0), a, b)
+    assert {finding.kind for finding in session.reports[-1].error_findings} == {"data race"}
 
 
 def test_what_has_no_tile_semantics_is_unsupported_with_its_line(session, capsys) -> None:
