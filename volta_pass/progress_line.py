@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import TextIO
 
 from ptx_engine.watching import Step, watched, watcher
-from volta_pass.terminal import printable
+from volta_pass.terminal import is_terminal, printable
 
 #: seconds until the line appears, and between two changes of it
 AFTER_S, EVERY_S = 1.0, 0.2
@@ -80,7 +80,7 @@ def _duration(seconds: float) -> str:
 def progress_line(what: str, *, quiet: bool = False, stream: TextIO | None = None) -> Iterator[None]:
     """Show how far what happens inside is; nothing if ``quiet``, on no terminal, or inside of another one."""
     out = sys.stderr if stream is None else stream
-    if quiet or watcher() is not None or not _is_terminal(out):
+    if quiet or watcher() is not None or not is_terminal(out):
         yield
         return
     line = ProgressLine(what, out)
@@ -89,10 +89,3 @@ def progress_line(what: str, *, quiet: bool = False, stream: TextIO | None = Non
             yield
     finally:
         line.wipe()
-
-
-def _is_terminal(stream: TextIO) -> bool:
-    try:
-        return stream.isatty()
-    except (AttributeError, ValueError):  # no stream at all, or a closed one
-        return False

@@ -31,3 +31,11 @@ def wants_color(stream: TextIO, environ: Mapping[str, str] = os.environ) -> bool
     if environ.get("NO_COLOR") or environ.get("TERM") == "dumb":
         return False
     return stream.isatty()
+
+
+def is_terminal(stream: TextIO | None) -> bool:
+    """Whether somebody sits there; False for no stream at all, and for a closed one."""
+    try:
+        return stream is not None and stream.isatty()
+    except (AttributeError, ValueError):
+        return False

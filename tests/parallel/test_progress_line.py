@@ -1,6 +1,14 @@
 """A long validation says on a terminal how far it is; nothing is written where there is none, nor before a second has passed."""
 
 import io
+import json
+import os
+import pty
+import re
+import subprocess
+import sys
+import threading
+from pathlib import Path
 
 import pytest
 
@@ -102,3 +110,93 @@ def test_control_characters_of_a_name_do_not_reach_the_terminal():
     clock.now = 2.0
     shown(Step("parsing"))
     assert "\x1b" not in out.getvalue()
+
+
+# --- commands, on a real terminal -----------------------------------------------------------------
+
+ROOT = Path(__file__).parents[2]
+SPECS = [str(ROOT / "configs" / "examples" / f"{name}.toml") for name in ("scale_add", "reduce_alone")]
+
+
+def run(folder, *words, terminal=True, **environ):
+    """Exit code, stdout and stderr of a command whose stderr is a terminal, or a pipe."""
+    env = {name: value for name, value in os.environ.items() if not name.startswith(("VOLTA_", "NO_COLOR", "COLUMNS"))}
+    env |= {
+        "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "hooks")]),
+        "VOLTA_CACHE_DIR": str(folder / "cache"),
+        "TERM": "xterm",
+        **environ,
+    }
+    ours, theirs = pty.openpty() if terminal else os.pipe()
+    process = subprocess.Popen([sys.executable, "-m", "volta_pass", *words], stdout=subprocess.PIPE, stderr=theirs, env=env, cwd=folder)
+    os.close(theirs)
+    said = []
+    reader = threading.Thread(target=lambda: said.extend(_until_closed(ours)))
+    reader.start()
+    out = process.communicate(timeout=200)[0].decode()
+    reader.join()
+    os.close(ours)
+    return process.returncode, out, b"".join(said).decode()
+
+
+def _until_closed(handle):
+    while True:
+        try:
+            data = os.read(handle, 1 << 16)
+        except OSError:  # a terminal whose other side is closed
+            return
+        if not data:
+            return
+        yield data
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory):
+    """Two launches; the newer recording's kernels have a barrier more, so that there is something to compare."""
+    from dataclasses import replace
+
+    from volta_pass.baseline import Recording
+
+    folder = tmp_path_factory.mktemp("recorded")
+    assert run(folder, "baseline", "record", "old", *SPECS, terminal=False)[0] == 0
+    for record in Recording(folder / "old").records():
+        Recording(folder / "new").write(replace(record, ptx=record.ptx.replace("ret;", "bar.sync 0; ret;")))
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("words", "what"),
+    [
+        (["check", *SPECS, "--json"], "checking"),
+        (["baseline", "record", "again", *SPECS, "--json"], "checking and recording"),
+        (["baseline", "check", "new", "--json"], "compiling and comparing"),
+        (["baseline", "diff", "old", "new", "--json"], "comparing"),
+    ],
+)
+def test_commands_say_on_a_terminal_how_far_they_are_and_nothing_in_a_pipe(recorded, words, what):
+    code, out, said = run(recorded, *words)
+    assert what in said and "/2" in said, "how many of how many"
+    assert json.loads(out), "what is printed for programs is not touched"
+    assert "\x1b[2K" in said.rpartition("/2")[2], "the line is wiped"
+    quiet = run(recorded, *words, terminal=False)
+    assert (quiet[0], what in quiet[2], "\x1b" in quiet[2]) == (code, False, False)
+
+
+def test_the_stage_of_the_work_in_this_process_is_shown(monkeypatch):
+    from volta_pass.parallel.progress import shown_progress
+
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr("sys.stderr", Terminal())
+    with shown_progress(3, "checking [all] of them") as done:
+        done(0)
+        tell(Step("executing", 1, 4))
+    shown = sys.stderr.getvalue()
+    assert "checking [all] of them" in shown and "executing, 1 of 4 CTAs" in shown and "1/3" in shown and watcher() is None
+
+
+def test_no_colour_where_none_is_wanted(recorded):
+    colours = re.compile(r"\x1b\[[0-9;]*3[0-7]m|\x1b\[9[0-7]m")
+    words = ["baseline", "diff", "old", "new", "--json"]
+    assert colours.search(run(recorded, *words)[2])
+    plain = run(recorded, *words, NO_COLOR="1")[2]
+    assert "comparing" in plain and not colours.search(plain)

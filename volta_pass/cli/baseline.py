@@ -97,7 +97,7 @@ def _capture_or_error(task: _Capture) -> tuple[Record, KernelReport] | PtxError:
 
 def _run_tasks(args: argparse.Namespace, step: Callable[[Any], Any], tasks: Sequence[Any], what: str) -> list[Any]:
     """The results in the order of the tasks, from the workers that were asked for."""
-    with workers_of(args) as executor, shown_progress(len(tasks), what, quiet=args.json) as on_done:
+    with workers_of(args) as executor, shown_progress(len(tasks), what) as on_done:
         return Runner(args.jobs, executor, memory_mib=args.memory_mib, on_done=on_done).run(step, tasks)
 
 

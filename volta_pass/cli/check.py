@@ -34,7 +34,7 @@ def command(args: argparse.Namespace) -> int:
         raise LaunchError("--scheduler with kernel files", hint="volta-pass check SPEC ... --scheduler ADDRESS")
     spec = with_defines(read_spec(args.spec or args.files[0], kernels), args.define)
     options = replace(check_options(args), workers=args.jobs, memory_mib=args.memory_mib)
-    with progress_line(Path(args.spec or args.files[0]).name, quiet=args.json):
+    with progress_line(Path(args.spec or args.files[0]).name):
         report = check_spec(spec, options)
     return show(report, args, ptx_name=spec.candidate.source)
 

@@ -63,7 +63,7 @@ def check_points(points: Points, options: CheckOptions, args: argparse.Namespace
 
 def run_points(points: Points, options: CheckOptions, args: argparse.Namespace) -> list[Outcome]:
     """The outcomes, in the order of the points. Raises LaunchError."""
-    with workers_of(args) as executor, shown_progress(len(points), "checking", quiet=args.json) as on_done:
+    with workers_of(args) as executor, shown_progress(len(points), "checking") as on_done:
         return check_outcomes(points, options, Runner(args.jobs, executor, memory_mib=args.memory_mib, on_done=on_done))
 
 

@@ -18,6 +18,6 @@ def command(args: argparse.Namespace) -> int:
     spec = with_defines(read_spec(args.spec, [args.kernel]), args.define)
     (read_source if kind_of(args.kernel) is SideKind.CUDA else read_ptx)(args.kernel)  # the command line's mistake, not the spec's
     options = replace(check_options(args), workers=args.jobs, memory_mib=args.memory_mib)
-    with progress_line(args.kernel, quiet=args.json):
+    with progress_line(args.kernel):
         report = check_spec(replace(spec, reference=None), options)
     return show(report, args, ptx_name=args.kernel)
