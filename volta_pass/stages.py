@@ -67,6 +67,10 @@ class KnownReferences(Protocol):
     ) -> dict[str, bytes]: ...
 
 
+#: stages that emit a side's terms
+_SIDES = frozenset({"execute", "source", "reference"})
+
+
 class Stages:
     """One comparison's arena and bound launch, and the seconds each stage took."""
 
@@ -94,6 +98,8 @@ class Stages:
         """Add the seconds spent inside to a stage's."""
         start = time.perf_counter()
         tell(Step(_TOLD.get(stage, stage)))
+        if stage in _SIDES:
+            self.arena.begin_side()
         try:
             yield
         finally:

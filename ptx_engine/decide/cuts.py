@@ -176,8 +176,12 @@ def find_cuts(arena: Arena, reference: np.ndarray, candidate: np.ndarray) -> Cut
     if int(uses[CONST_CAP:].max()) < 2:  # elementwise: nothing is shared
         return None
     values = ShapeHash(arena).values
-    twin = find_twins(arena, values, boundary)
+    # what was emitted between the two (a side compared before) stands below neither: a term that it shares with one of them only would
+    # be a leaf there and a formula in the other
+    start = max(boundary + 1, arena.side_of(int(inner.min())))
+    twin = find_twins(arena, values, boundary, start)
     ids = _candidates(arena, uses, twin)
+    ids = ids[(ids <= boundary) | (ids >= start)]
     paired = np.flatnonzero(twin != np.arange(len(twin), dtype=np.int32))
     np.add.at(uses, twin[paired], uses[paired])
     uses, keys = uses[ids], values[ids]

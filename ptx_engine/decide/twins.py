@@ -29,16 +29,15 @@ _TABLE_BITS = 20
 _SHORT = np.uint64(64 - _TABLE_BITS)
 
 
-def find_twins(arena: Arena, keys: np.ndarray, boundary: int = CONST_CAP - 1) -> np.ndarray:
-    """For every id the first id of an equal term of its side (the sides meet after the id ``boundary``).
+def find_twins(arena: Arena, keys: np.ndarray, boundary: int = CONST_CAP - 1, start: int = CONST_CAP) -> np.ndarray:
+    """For every id the first id of an equal term of its side (one ends with the id ``boundary``, the other begins at ``start``).
 
     One operator over equal operands, in any order where it commutes; products and wide reductions by their lists.
     """
     op, *_ = arena.columns()
     twin = np.arange(len(op), dtype=np.int32)
     units = _units(arena)
-    middle = int(np.searchsorted(units, boundary, side="right"))
-    for side in (units[:middle], units[middle:]):
+    for side in (units[: np.searchsorted(units, boundary, side="right")], units[np.searchsorted(units, start) :]):
         ids, group = _repeated(keys, side)
         if len(ids):
             _Merge(arena, twin, ids, group).run()

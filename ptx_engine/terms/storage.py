@@ -124,10 +124,21 @@ class Storage:
         self.origins: list[object] = [None]
         #: first ids of the emissions, ascending: nodes of one emission do not depend on each other
         self.emissions = array("i")
+        #: first ids of the sides that are compared, ascending, where whoever emits says when another one begins
+        self.sides = array("i")
         for const in (k.ZERO, k.ONE):
             self.const(const)
         for special in (Special.POS_INF, Special.NEG_INF, Special.NAN, Special.UNDEF):
             self.const(Const(mpq(0), special=special))
+
+    def begin_side(self) -> None:
+        """What is emitted from here on is another side of a comparison."""
+        self.sides.append(len(self))
+
+    def side_of(self, ident: int) -> int:
+        """The first id of the side that a node belongs to."""
+        at = bisect_right(self.sides, ident)
+        return self.sides[at - 1] if at else CONST_CAP
 
     # --- constants and inputs -------------------------------------------------------------------
 

@@ -15,6 +15,7 @@ from volta_pass.baseline import Record, Recording
 from volta_pass.baseline.compare import normalised
 from volta_pass.baseline.recompile import check_kernels
 from volta_pass.cli import main
+from volta_pass.stages import Stages
 
 pytest.importorskip("triton")
 ROOT = Path(__file__).parents[2]
@@ -113,6 +114,24 @@ def test_other_code_for_the_same_values_is_proved_and_its_cost_shown(recorded, c
     code, kernels = check(recorded, capsys)
     assert code == 0 and {kernel["change"] for kernel in kernels} == {"proved equal"}
     assert all(kernel["cost"]["barriers"] == [0, 1] for kernel in kernels)
+
+
+def test_the_decider_knows_where_each_of_the_three_sides_begins(recorded, capsys, monkeypatch):
+    """The new PTX is compared with its own source and then, in the same arena, with the old PTX."""
+    seen, decide = [], Stages.decide
+
+    def watched(self, reference, candidate):
+        sides = [{self.arena.side_of(int(i)) for f in side.values() for i in f.ids} for side in (reference, candidate)]
+        seen.append((sides, list(self.arena.sides)))
+        return decide(self, reference, candidate)
+
+    monkeypatch.setattr(Stages, "decide", watched)
+    monkeypatch.setenv(PATCH, "ret;=>bar.sync 0; ret;")
+    monkeypatch.setenv("VOLTA_CACHE_DIR", str(recorded / "none"))
+    assert check(recorded, capsys)[0] == 0
+    (source, first), (older, (ptx, own, old)) = seen[:2]
+    assert [ptx, own] == first and ptx < own < old
+    assert source == [{own}, {ptx}] and older == [{old}, {ptx}]
 
 
 def test_a_store_out_of_bounds_is_no_proof(recorded, capsys, monkeypatch):

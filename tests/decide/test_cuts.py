@@ -76,6 +76,26 @@ def test_attention_in_another_order_is_proved_through_cuts() -> None:
     assert outcomes(results) == {Outcome.EQUAL} and covered(results) == ROWS * DIM
 
 
+def test_a_side_between_the_two_is_in_no_cut() -> None:
+    """A kernel that was compared with its own source is compared with an older kernel after that, in one arena."""
+    plain, arena = Arena(), Arena()
+    alone = find_cuts(plain, attention(plain, 16).ravel(), attention(plain, 16, order=-1).ravel())
+    reference = attention(arena, 16)
+    ends = int(reference.max())
+    arena.begin_side()
+    attention(arena, 32)  # its scores are the others' too, its maxima the reference's every other time
+    begins = len(arena)
+    arena.begin_side()
+    candidate = attention(arena, 16, order=-1)
+    found = find_cuts(arena, reference.ravel(), candidate.ravel())
+    assert alone is not None and found is not None
+    assert not ((found.members > ends) & (found.members < begins)).any()
+    assert (found.representative == alone.representative).all() and len(found.members) == len(alone.members)
+    assert (found.twin[ends + 1 : begins] == np.arange(ends + 1, begins)).all() and (found.twin[begins:] >= begins).all()
+    results = prove_cheaply(arena, reference, candidate, ProofBudget(20))
+    assert outcomes(results) == {Outcome.EQUAL} and covered(results) == ROWS * DIM
+
+
 def test_a_missing_rescale_is_not_proved() -> None:
     arena = Arena()
     reference, candidate = attention(arena, 16), attention(arena, 16, order=-1, rescale=False)
