@@ -36,6 +36,8 @@ class Compiler:
 TILELANG = ("matmul 32x32x32 s2", "matmul 32x32x32 s2 ragged", "elementwise", "softmax", "attention", "dequantised", "split k")
 NVCC = () if shutil.which("nvcc") else ("nvidia-cuda-nvcc",)
 SEED = "add.f32=>sub.f32"
+#: of one validation: on a machine that does other work, too, the largest attention takes minutes
+SECONDS = "900"
 
 COMPILERS = {
     "triton": Compiler(
@@ -92,7 +94,7 @@ def run(python: Path, folder: Path, *words: str, seed: str = "") -> subprocess.C
     """``volta-pass baseline ...`` in an environment, with caches of its own; its exit code is the caller's to judge."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("VOLTA_") and name != "PYTHONPATH"}
     caches = {name: str(folder / "caches" / name.lower()) for name in ("VOLTA_CACHE_DIR", "TRITON_CACHE_DIR", "TILELANG_CACHE_DIR")}
-    environ = {**inherited, **caches, **({"_VOLTA_TEST_PTX_PATCH": seed} if seed else {})}
+    environ = {**inherited, **caches, "VOLTA_SECONDS": SECONDS, **({"_VOLTA_TEST_PTX_PATCH": seed} if seed else {})}
     return subprocess.run([python, "-m", "volta_pass", "baseline", *words], env=environ, stdout=subprocess.PIPE, text=True, check=False)
 
 
