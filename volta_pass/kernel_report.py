@@ -70,11 +70,15 @@ class KernelReport:
     #: which configurations agree with each other, one sentence each; only where they disagree and no function was given
     agreement: list[str] = field(default_factory=list)
     toolchain: dict[str, str] = field(default_factory=dict)
+    #: what another compiler made of a recorded launch (``Outcome.as_report``): change, before, after, cost, blame; only of baselines
+    upgrade: dict[str, Any] = field(default_factory=dict)
     launch: dict[str, Any] = field(default_factory=dict)
     #: tensor arguments by name: turn storage indices into indices for people; not part of the JSON
     tensors: dict[str, TensorArg] = field(default_factory=dict, repr=False, compare=False)
     bundle: str = ""
     cached: bool = False
+    #: why nothing is said about the kernel itself (bad input, internal error, lost worker); not part of the JSON
+    failure: str = field(default="", compare=False)
     #: the candidate's PTX, for pages that show it; not part of the JSON
     ptx: str = field(default="", repr=False, compare=False)
     #: what the store keeps with a proof (fingerprints, terms), by section; not part of the JSON
@@ -124,6 +128,14 @@ class KernelReport:
         """One line: ``BLOCK_M=64 num_warps=4``."""
         return " ".join(f"{key}={value}" for key, value in self.configuration.items())
 
+    def upgrade_text(self) -> str:
+        """One line: ``proved equal, Triton 3.8.0 -> Triton 3.9.0; instructions 71 -> 62``; nothing for what is no upgrade."""
+        if not self.upgrade:
+            return ""
+        cost = [f"{name.replace('_', ' ')} {before} -> {after}" for name, (before, after) in self.upgrade["cost"].items()]
+        head = f"{self.upgrade['change']}, {self.upgrade['before']} -> {self.upgrade['after'] or 'nothing'}"
+        return "; ".join(filter(None, [head, self.upgrade["blame"], self.upgrade["reason"], *cost]))
+
     def to_json(self) -> dict[str, Any]:
         """The report as JSON values (design section 10's keys, and the hook's own)."""
         deciding = self.deciding
@@ -146,6 +158,7 @@ class KernelReport:
             "errors": list(self.errors),
             "agreement": list(self.agreement),
             "toolchain": dict(self.toolchain),
+            "upgrade": dict(self.upgrade),
             "launch": self.launch,
             "bundle": self.bundle,
             "cached": self.cached,

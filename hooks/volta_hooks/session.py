@@ -164,7 +164,7 @@ class Session:
             frames = traceback.extract_tb(error.__traceback__)
             place = next((frame for frame in reversed(frames) if _is_ours(frame.filename)), frames[-1])
             text += f"\n  in {os.path.basename(place.filename)}:{place.lineno}"
-        report = KernelReport(kernel=kernel, configuration=configuration)
+        report = KernelReport(kernel=kernel, configuration=configuration, failure="internal error")
         report.reason = "internal error of volta-pass; the build goes on without a verdict"
         if job is not None:
             report.target, report.toolchain, report.bundle = job.target, dict(job.toolchain), write_bundle(job, trace=trace)

@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 from xml.etree import ElementTree as xml
@@ -15,10 +16,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ptx_engine.findings import Finding, Severity, Site
-from ptx_engine.launch import TensorArg
+from ptx_engine.launch import Launch, TensorArg
 from ptx_engine.verdict import Explanation, Method, OutputVerdict, Status, Verdict, Witness
+from volta_pass.baseline import Record
+from volta_pass.baseline.compare import Change
+from volta_pass.baseline.compare import Outcome as UpgradeOutcome
 from volta_pass.cli import main
+from volta_pass.cli.baseline import exit_code
 from volta_pass.kernel_report import REFERENCE, Blame, Comparison, KernelReport
+from volta_pass.report import EXIT_CODES
 from volta_pass.reports import SUFFIXES, write_report
 from volta_pass.reports.html import html_report
 from volta_pass.reports.junit import junit_report
@@ -65,8 +71,21 @@ def unknown(name="open"):
     return KernelReport(name, {"BLOCK": 16}, "sm_80", Status.UNKNOWN, reason="the budget ran out")
 
 
+def failed(name="broken"):
+    return KernelReport(name, {"spec": "broken.toml"}, reason="no grid", errors=["spec error: no grid"], failure="bad input")
+
+
+def upgraded(change, name="k", **more):
+    """What ``baseline check`` reports of a launch that was recorded."""
+    launch = Launch((1, 1, 1), (32, 1, 1), ())
+    record = Record(name, {"BLOCK": 8}, "sm_80", ".version 8.0", name, None, launch, {}, {"verdict": "proved"}, {"Triton": "3.8.0"})
+    newer = replace(record, toolchain={"Triton": "3.9.0"})
+    return UpgradeOutcome(record, newer, change, "why", cost={"barriers": (1, 2), "shared_bytes": (64, 32)}, **more).as_report()
+
+
 ALL = [proved(), refuted(), racy(), unknown()]
-EVERYTHING_HOSTILE = [refuted(HOSTILE), racy(HOSTILE), unknown(HOSTILE)]
+HOSTILE_UPGRADE = upgraded(Change.REFUTED, HOSTILE, blame=HOSTILE, report=refuted(HOSTILE))
+EVERYTHING_HOSTILE = [refuted(HOSTILE), racy(HOSTILE), unknown(HOSTILE), HOSTILE_UPGRADE]
 for each in EVERYTHING_HOSTILE:
     each.configuration, each.reason, each.ptx, each.assumptions = {HOSTILE: HOSTILE}, HOSTILE, HOSTILE, [HOSTILE]
 
@@ -124,7 +143,7 @@ def test_junit_has_a_case_for_each_launch():
     assert kinds == [[], ["failure"], ["failure"], ["skipped"]]
     assert suite[1][0].attrib["type"] == "wrong value" and suite[2][0].attrib["type"] == "data race"
     assert "coefficient 3" in suite[1][0].text and "budget ran out" in suite[3][0].attrib["message"]
-    assert len(xml.fromstring(junit_report(EVERYTHING_HOSTILE).encode())[0]) == 3
+    assert len(xml.fromstring(junit_report(EVERYTHING_HOSTILE).encode())[0]) == 4
 
 
 #: the rules of Jenkins' junit-10.xsd: attributes (those with ! are required) and children of each element
@@ -213,6 +232,57 @@ def test_sarif_places_results_at_the_user_s_lines(monkeypatch):
     assert race["ruleId"] == "data-race" and [r["physicalLocation"]["region"]["startLine"] for r in race["relatedLocations"]] == [11]
     assert race["locations"][0]["physicalLocation"]["region"]["startLine"] == 10
     assert (open_["ruleId"], open_["level"]) == ("not-proved", "warning") and "physicalLocation" not in open_["locations"][0]
+
+
+@pytest.mark.parametrize("suffix", list(SUFFIXES))
+def test_every_report_of_an_upgrade_says_what_changed(suffix, tmp_path):
+    path, same = tmp_path / f"r{suffix}", tmp_path / f"s{suffix}"
+    write_report([upgraded(Change.PROVED, report=proved("k"))], path)
+    if suffix == ".sarif":  # (which holds what is wrong only)
+        write_report([upgraded(Change.REFUTED, report=refuted("k"))], path)
+    text = path.read_text().replace("\\u003e", ">").replace("&gt;", ">").replace("\\", "")
+    for said in ("proved equal" if suffix != ".sarif" else "refuted", "3.8.0", "3.9.0", "barriers"):
+        assert said in text, (suffix, said)
+    if suffix != ".json":
+        assert "barriers 1 -> 2" in text and "shared bytes 64 -> 32" in text
+    else:
+        assert json.loads(text)["kernels"][0]["upgrade"]["cost"] == {"barriers": [1, 2], "shared_bytes": [64, 32]}
+    write_report([proved("k"), refuted()], same)
+    assert "upgrade" not in same.read_text().replace('"upgrade": {}', ""), "nothing is said of upgrades where there was none"
+
+
+def test_a_kernel_that_no_longer_compiles_is_an_error_in_every_format(monkeypatch):
+    gone = upgraded(Change.NO_LONGER_COMPILES)
+    (result,) = json.loads(sarif_report([gone]))["runs"][0]["results"]
+    assert (result["ruleId"], result["level"]) == ("no-longer-compiles", "error") and "why" in result["message"]["text"]
+    assert_sarif(json.loads(sarif_report([gone, upgraded(Change.MISSING), upgraded(Change.UNSUPPORTED)])))
+    (case,) = xml.fromstring(junit_report([gone]).encode())[0]
+    assert case[0].tag == "failure" and case[0].attrib["type"] == "no longer compiles"
+    assert "❌" in markdown_report([gone]) and "no longer compiles" in markdown_report([gone])
+    assert "no longer compiles" in html_report([gone])
+
+
+@pytest.mark.parametrize("change", list(Change))
+def test_what_fails_in_reports_of_upgrades_is_what_the_exit_code_says(change):
+    """A race that the old kernel had too does not fail an upgrade; a new one does, whatever else was proved."""
+    with_race, without = upgraded(change, report=racy("k")), upgraded(change)
+    for report in (with_race, without):
+        code = exit_code([UpgradeOutcome(None, None, change)], [])
+        assert code == EXIT_CODES[report.status]
+        failed_cases = int(xml.fromstring(junit_report([report]).encode()).attrib["failures"])
+        assert failed_cases == (code == 1)
+
+
+def test_what_could_not_be_read_is_an_error_and_not_skipped(tmp_path, capsys):
+    (tmp_path / "bad.toml").write_text("[launch]\n")
+    good, report = str(ROOT / "configs/examples/scale_add.toml"), tmp_path / "r.junit.xml"
+    assert main(["check", good, str(tmp_path / "bad.toml"), "--report", str(report)]) == 2
+    root = xml.parse(report).getroot()
+    assert junit_breaches(root) == [] and root.attrib["errors"] == root[0].attrib["errors"] == "1" and root[0].attrib["skipped"] == "0"
+    assert [[child.tag for child in case if child.tag != "system-out"] for case in root[0]] == [[], ["error"]]
+    (result,) = json.loads(sarif_report([failed()]))["runs"][0]["results"]
+    assert (result["ruleId"], result["level"]) == ("no-verdict", "error")
+    assert_sarif(json.loads(sarif_report([failed()])))
 
 
 def test_markdown_is_a_table_and_folded_details():

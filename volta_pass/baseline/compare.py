@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any
 
@@ -31,6 +31,11 @@ class Change(Enum):
     MISSING = "not in the other recording"
 
 
+#: the verdict on an upgrade, where it is not that the kernel is wrong
+_STATUS = {
+    Change.SAME_TEXT: Status.PROVED, Change.PROVED: Status.PROVED, Change.UNKNOWN: Status.UNKNOWN, Change.MISSING: Status.UNKNOWN,
+    Change.UNSUPPORTED: Status.UNSUPPORTED,
+}  # fmt: skip
 #: changes that make the exit code 1
 WRONG = frozenset({Change.REFUTED, Change.NEW_RACES, Change.NO_LONGER_COMPILES})
 
@@ -48,11 +53,15 @@ class Outcome:
     cost: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
     def as_report(self) -> KernelReport:
-        """The report of the comparison; one of its own where nothing had to be compared."""
+        """The report of the comparison, or one of its own where nothing had to be compared; its status says what the change is."""
+        status = _STATUS.get(self.change, Status.REFUTED)
+        upgrade = {
+            "change": self.change.value, "before": self.record.compiler, "after": self.newer.compiler if self.newer is not None else "",
+            "reason": self.reason, "blame": self.blame, "cost": {name: list(pair) for name, pair in self.cost.items()},
+        }  # fmt: skip
         if self.report is not None:
-            return self.report
-        status = Status.PROVED if self.change is Change.SAME_TEXT else Status.REFUTED if self.change in WRONG else Status.UNKNOWN
-        report = KernelReport(self.record.kernel, dict(self.record.configuration), self.record.target, status)
+            return replace(self.report, status=status, upgrade=upgrade)
+        report = KernelReport(self.record.kernel, dict(self.record.configuration), self.record.target, status, upgrade=upgrade)
         report.reason = f"{self.change.value}: {self.reason}" if self.reason else self.change.value
         report.errors = [] if status is Status.PROVED else [f"{self.record.kernel}: {report.reason}"]
         report.toolchain, report.ptx = dict(self.record.toolchain), self.record.ptx

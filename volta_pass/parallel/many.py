@@ -183,7 +183,8 @@ def _internal(kernel: str, error: Exception) -> Outcome:
 
 
 def _failed(kernel: str, failure: Failure, reason: str, text: str) -> Outcome:
-    return Outcome(KernelReport(kernel=kernel, reason=reason, errors=[text]), failure)
+    said = "" if failure is Failure.NONE else failure.value
+    return Outcome(KernelReport(kernel=kernel, reason=reason, errors=[text], failure=said), failure)
 
 
 # --- in the caller ------------------------------------------------------------------------------

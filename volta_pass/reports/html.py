@@ -26,6 +26,7 @@ def html_report(reports: Sequence[KernelReport]) -> str:
     total = f"{len(reports)} launch{'es' if len(reports) != 1 else ''}"
     return _PAGE.format(
         style=_asset("report.css"), script=_asset("report.js"), chips=chips, table=table, sections=sections, count=total,
+        upgrade='<th data-sort="text">upgrade</th>' if any(report.upgrade for report in reports) else "",
         empty="" if reports else '<p class="empty">No kernel was validated.</p>', ledger=_ledger(reports),
     )  # fmt: skip
 
@@ -56,7 +57,7 @@ _PAGE = """<!DOCTYPE html>
 <input id="filter" type="search" placeholder="kernel, configuration, text" aria-label="filter"></header>
 <main>{empty}<div class="scroll"><table id="kernels"><thead><tr><th data-sort="text">kernel</th><th data-sort="text">configuration</th>
 <th data-sort="text">verdict</th><th data-sort="number">outputs</th><th data-sort="number">classes</th><th data-sort="text">CTAs</th>
-<th data-sort="text">findings</th><th data-sort="number">compile s</th><th data-sort="number">validate s</th></tr></thead>
+<th data-sort="text">findings</th><th data-sort="number">compile s</th><th data-sort="number">validate s</th>{upgrade}</tr></thead>
 <tbody>{table}</tbody></table></div>{sections}{ledger}</main><script>{script}</script></body></html>
 """
 
@@ -70,6 +71,7 @@ def _row(number: int, report: KernelReport) -> str:
         f"{report.ctas_executed}/{report.ctas_total}", shown(finding_counts(report)),
         f"{report.compile_s:.2f}" if report.compile_s else "", f"{report.validate_s:.2f}",
     ]  # fmt: skip
+    cells += [shown(report.upgrade_text())] if report.upgrade else []
     body = "".join(f"<td>{cell}</td>" for cell in cells)
     return f'<tr data-verdict="{report.verdict}" data-section="k{number}">{body}</tr>'
 
@@ -87,6 +89,7 @@ def _section(number: int, report: KernelReport) -> str:
 
 def _facts(report: KernelReport) -> str:
     rows = [
+        ("upgrade", report.upgrade_text()),
         ("target", report.target),
         ("reason", report.reason),
         ("blame", f"{report.blame.party}: {report.blame.text}" if report.blame.text else ""),

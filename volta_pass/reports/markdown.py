@@ -20,8 +20,10 @@ def markdown_report(reports: Sequence[KernelReport]) -> str:
     said = ", ".join(f"{count} {status.value}" for status, count in counts.items() if count) or "no kernel was validated"
     rows = ["# volta-pass", "", said, ""]
     if reports:
-        rows += ["| | kernel | configuration | verdict | outputs | CTAs | findings | time |", "|---|---|---|---|---:|---:|---:|---:|"]
-        rows += [_row(report) for report in reports]
+        upgrade = any(report.upgrade for report in reports)
+        rows += ["| | kernel | configuration | verdict | outputs | CTAs | findings | time |" + " upgrade |" * upgrade]
+        rows += ["|---|---|---|---|---:|---:|---:|---:|" + "---|" * upgrade]
+        rows += [_row(report) + f" {escaped(report.upgrade_text())} |" * upgrade for report in reports]
     for report in reports:
         if report.status is not Status.PROVED or report.findings:
             rows += ["", *_details(report)]

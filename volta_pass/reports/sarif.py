@@ -20,8 +20,10 @@ SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sar
 #: rules that are not kinds of findings
 _RULES = {
     "wrong-value": "An output differs from the reference over the real numbers; a witness was found.",
+    "no-verdict": "Bad input, a worker that was lost, or a defect of volta-pass: nothing is said about the kernel.",
     "not-proved": "No proof and no counterexample was found within the budget.",
     "target-missed": "A figure of a benchmark misses its target.",
+    "no-longer-compiles": "The newer compiler refuses a kernel that the older one compiled.",
     "unsupported": "The kernel uses something that has no semantics here.",
 }
 
@@ -54,6 +56,11 @@ def _results(report: KernelReport) -> list[dict[str, Any]]:
     comparison = report.deciding
     if comparison is not None and comparison.status is Status.REFUTED:
         found.append(_result(report, "wrong-value", "error", _difference(report), [report_place(report)]))
+    elif report.status is Status.REFUTED and not report.error_findings:  # (an upgrade: nothing is there to be compared)
+        rule = str(report.upgrade.get("change", "wrong-value")).replace(" ", "-")
+        found.append(_result(report, rule, "error", f"{report.kernel}: {report.reason or 'refuted'}", [report_place(report)]))
+    elif report.failure:
+        found.append(_result(report, "no-verdict", "error", f"{report.kernel}: {report.failure}: {report.reason}", [report_place(report)]))
     elif report.status is Status.UNKNOWN:
         found.append(_result(report, "not-proved", "warning", f"{report.kernel}: {report.reason or 'no verdict'}", [report_place(report)]))
     elif report.status is Status.UNSUPPORTED:
@@ -80,8 +87,9 @@ def _finding(report: KernelReport, finding: Finding) -> dict[str, Any]:
 
 def _result(report: KernelReport, rule: str, level: str, message: str, places: Sequence[Place | None]) -> dict[str, Any]:
     first, *others = places
+    upgrade = report.upgrade_text()
     result: dict[str, Any] = {
-        "ruleId": rule, "level": level, "message": {"text": message},
+        "ruleId": rule, "level": level, "message": {"text": f"{message} ({upgrade})" if upgrade else message},
         "locations": [_location(first, report)],
         "properties": {"kernel": report.kernel, "configuration": short_configuration(report), "diagnostic": render(report)},
     }  # fmt: skip
