@@ -13,13 +13,13 @@ from dataclasses import replace
 import numpy as np
 
 import ptx_engine.isa  # noqa: F401  (registers the instruction specs)
-from ptx_engine.errors import BudgetError, LaunchError, ParseError, PtxError
+from ptx_engine.errors import BudgetError, LaunchError, NotStructuredError, ParseError, PtxError
 from ptx_engine.findings import Finding
 from ptx_engine.isa.algebra import Algebra
 from ptx_engine.isa.algebra_symbolic import SymbolicAlgebra
 from ptx_engine.isa.group import Group
 from ptx_engine.isa.shuffle import uniform
-from ptx_engine.isa.values import UNINITIALISED_REGISTER, Sym, Value, join
+from ptx_engine.isa.values import Sym, Value, join
 from ptx_engine.isa.warp import LanesMissing
 from ptx_engine.launch import BoundLaunch, Role
 from ptx_engine.machine.arms import Arms
@@ -45,6 +45,7 @@ from ptx_engine.machine.program import BarrierOp, Block, Program, PtxOrigin, Ter
 from ptx_engine.machine.recorded import Target
 from ptx_engine.machine.same_value import numeric_keys, proved_equal, same_value_keys
 from ptx_engine.machine.schedule import LowestFirst, Schedule
+from ptx_engine.machine.undefined import UndefinedRegisters
 from ptx_engine.machine.variables import with_variables
 from ptx_engine.machine.warp_syncs import Standing, WarpSyncs
 from ptx_engine.order.checker import OrderChecker
@@ -55,8 +56,6 @@ from ptx_engine.watching import Step, tell
 NO_EXTERNS: Mapping[str, str] = {}
 DEFAULT_BUDGET = Budget()
 NOBODY = np.zeros(0, np.int64)
-#: instructions by which compilers print a vector with undefined lanes
-_MOVES = frozenset({"mov", "prmt"})
 
 
 def execute(
@@ -113,6 +112,7 @@ class Machine:
         self.env = MachineEnvironment(module, flat, bound, self.memory, self.order, self.log, self._algebra(), variables)
         self.origins = make_origins(module, flat, source)
         self.program = Program(self.env, flat, self.origins, self.env.widths)
+        self.undefined = UndefinedRegisters(self.program, self.log)
         self.arms = Arms(self.program, self.env.widths, self._charge)
         self.data_flow = DataFlow(flat.instructions, self.program.uses, self.env.register)
         self.env.exchanged = self.data_flow.exchanged
@@ -244,13 +244,17 @@ class Machine:
             else:
                 for origin, step in block.steps[done:] if done else block.steps:
                     arena.origin = origin
-                    step(g)
+                    try:
+                        step(g)
+                    except NotStructuredError as error:
+                        if not self.undefined.spread(error, g, origin.instruction):  # type: ignore[attr-defined]
+                            raise
         except LanesMissing as missing:
             self._wait_for_lanes(g, block, arena.origin.instruction, missing)  # type: ignore[attr-defined]
             return
         except PtxError as error:
             where: PtxOrigin = arena.origin  # type: ignore[assignment]
-            self._note(error, g, where.instruction)
+            self.undefined.note(error, g, where.instruction)
             raise located(error, self.program.flat.instructions[where.instruction], where) from None
         except MemoryError as error:
             raise BudgetError(str(error)) from None
@@ -263,7 +267,7 @@ class Machine:
         try:
             self._terminate(g, end, block)
         except PtxError as error:
-            self._note(error, g, end.pc)
+            self.undefined.note(error, g, end.pc)
             raise located(error, self.program.flat.instructions[end.pc], origin) from None
 
     def _up_to_store(self, g: Group, block: Block) -> bool:
@@ -301,17 +305,6 @@ class Machine:
         self.warp_syncs.waiting.append(
             Standing(self._subset(g, arrived[~ready], live), pc, missing.what, missing.members[~ready], missing.meeting)
         )
-
-    def _note(self, error: PtxError, g: Group, instruction: int) -> None:
-        """A register that is read before it is written stops the run, and is a fault of the program all the same; but not where one that
-        nothing writes is moved: so compilers print an undefined value, of which nothing need come."""
-        if error.feature != UNINITIALISED_REGISTER:
-            return
-        uses = self.program.uses
-        read = uses[instruction].reads if instruction in uses else frozenset()
-        moves = self.program.flat.instructions[instruction].opcode in _MOVES
-        if not moves or any(read & use.writes for use in uses.values()):
-            self.log.add("uninitialised", error.message, g, np.arange(g.n), instruction, role="read", space="register")
 
     # --- terminators ----------------------------------------------------------------------------
 

@@ -1,0 +1,66 @@
+"""Registers that no instruction writes: compilers print an undefined operand so, of which nothing need come.
+
+PTX ISA, "Registers": what a register holds before it is first written is undefined. To read it is no fault by itself. LLVM hands
+unwritten registers to inline assembly that works on vectors where fewer lanes are needed, and never uses what comes of them. What
+is computed from such a register is undefined as well; where it reaches memory, an address, a branch or another thread, the read is
+a fault.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ptx_engine.errors import PtxError
+from ptx_engine.isa.group import Group
+from ptx_engine.isa.values import UNINITIALISED_REGISTER
+from ptx_engine.machine.findings_log import FindingLog
+from ptx_engine.machine.program import Program
+
+#: any result is possible where one operand is undefined
+_STRICT = frozenset({"add", "sub", "xor", "not", "neg"})
+#: registers in, registers out
+_PURE = _STRICT | {
+    "abs", "and", "bfe", "bfi", "bfind", "brev", "clz", "cnot", "copysign", "cos", "cvt", "div", "ex2", "fma", "lg2", "lop3", "mad",
+    "mad24", "max", "min", "mov", "mul", "mul24", "or", "popc", "prmt", "rcp", "rem", "rsqrt", "sad", "selp", "set", "setp", "shf",
+    "shl", "shr", "sin", "slct", "sqrt", "tanh", "testp",
+}  # fmt: skip
+
+
+class UndefinedRegisters:
+    """Which registers hold nothing because nothing writes them, or because they were computed from such."""
+
+    def __init__(self, program: Program, log: FindingLog) -> None:
+        self._program, self._log = program, log
+        self._written = frozenset().union(*(use.writes for use in program.uses.values()))
+        #: register that was computed from an undefined one -> the instruction that read that
+        self._first_read: dict[int, int] = {}
+
+    def _undefined(self, g: Group, instruction: int) -> list[int]:
+        """What the instruction reads of such registers; nothing where it reads another one that was not written yet."""
+        uses = self._program.uses.get(instruction)
+        missing = [r for r in sorted(uses.reads) if g.R[r] is None] if uses is not None else []
+        return missing if all(r in self._first_read or r not in self._written for r in missing) else []
+
+    def spread(self, error: PtxError, g: Group, instruction: int) -> bool:
+        """Make the result of an instruction undefined; False where an undefined operand is not what stopped it, or decides nothing."""
+        uses = self._program.uses.get(instruction)
+        if error.feature != UNINITIALISED_REGISTER or uses is None or uses.predicate is not None or len(uses.writes) != 1:
+            return False
+        missing = self._undefined(g, instruction)
+        if not missing or self._program.flat.instructions[instruction].opcode not in _STRICT:
+            return False
+        (result,) = uses.writes
+        g.R[result] = None
+        self._first_read.setdefault(result, self._first_read.get(missing[0], instruction))
+        return True
+
+    def note(self, error: PtxError, g: Group, instruction: int) -> None:
+        """A register that is read before it is written stops the run, and is a fault of the program all the same where anything is
+        to come of it; at the instruction that read it first."""
+        if error.feature != UNINITIALISED_REGISTER:
+            return
+        missing = self._undefined(g, instruction)
+        if missing and self._program.flat.instructions[instruction].opcode in _PURE:
+            return
+        at = self._first_read.get(missing[0], instruction) if missing else instruction
+        self._log.add("uninitialised", error.message, g, np.arange(g.n), at, role="read", space="register")
