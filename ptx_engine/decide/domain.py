@@ -9,15 +9,15 @@ from __future__ import annotations
 import numpy as np
 from gmpy2 import mpq
 
+from ptx_engine.decide.defined import DEFINED, NONZERO, Signs
+from ptx_engine.decide.defined import PARTIAL as PARTIAL_SOMEWHERE
 from ptx_engine.decide.levels import Mode, plan
-from ptx_engine.decide.oracle import Reals, random_inputs
+from ptx_engine.decide.oracle import Reals, Style, random_inputs
 from ptx_engine.decide.precise import Cone, Value, is_nan
 from ptx_engine.decide.sweep import Sweep
 from ptx_engine.terms.arena import CONST_CAP, ONE, Arena
 from ptx_engine.terms.ops import Op
 
-#: operators that are undefined somewhere
-_PARTIAL = (Op.SQRT, Op.LOG2, Op.POW, Op.DIV, Op.FLOORDIV, Op.TRUNCDIV, Op.TRUNCREM)
 #: operators that are undefined on sets with an interior
 PARTIAL = (Op.SQRT, Op.LOG2, Op.POW)
 
@@ -46,68 +46,101 @@ def narrowed(arena: Arena, reference: np.ndarray, candidate: np.ndarray, *, seed
     return found
 
 
-def vanished(arena: Arena) -> list[str]:
-    """Ledger lines for what vanished while the terms were made (0 * x = 0) although it may be undefined."""
-    lines = [_QUOTIENT] if arena.dropped_denominators else []
-    dropped = _dropped(arena)
-    if not len(dropped):
+class Vanished:
+    """What vanished while the terms were made (0 * x = 0) although it may be undefined, as far as signs do not show that it has a value
+    wherever ``outputs`` have one: the reference's, and the candidate's where those are no less defined."""
+
+    def __init__(self, arena: Arena, outputs: np.ndarray) -> None:
+        self.arena = arena
+        self._ids = np.zeros(0, np.int32)
+        self._signs: Signs | None = None
+        #: of how many different functions these terms are, and how many of those were looked at
+        self.functions = self.looked_at = 0
+        if not arena.dropped:
+            return
+        last = max(int(ids.max()) for ids in arena.dropped)
+        if not np.isin(arena.columns()[0][CONST_CAP : last + 1], PARTIAL_SOMEWHERE).any():
+            return
+        dropped = np.unique(np.concatenate(arena.dropped))
+        self._signs = Signs(arena, dropped)
+        self._signs.rely_on(outputs)
+        self._ids = dropped[~self._signs.has(dropped, DEFINED)]
+
+    def lines(self) -> list[str]:
+        """Ledger lines: what is assumed of it."""
+        lines = [_QUOTIENT] if self.arena.dropped_denominators else []
+        if not len(self._ids) or self._signs is None:
+            return lines
+        op, a, b, _ = self.arena.columns()
+        quotients = (op[self._ids] == Op.DIV) & (a[self._ids] == ONE)
+        denominators = b[self._ids[quotients]]
+        if not self._signs.has(denominators, NONZERO).all():
+            lines = [_QUOTIENT]
+        rest = np.concatenate((self._ids[~quotients], denominators[denominators >= CONST_CAP]))
+        rest = rest[~self._signs.has(rest, DEFINED)]
+        if len(rest) and Sweep(self.arena, Mode.CONE).reaches(rest, PARTIAL_SOMEWHERE):
+            lines.append(_PRODUCT)
+        if self.looked_at < self.functions:
+            lines.append(f"of {self.functions} functions that vanished so, {self.looked_at} were tried at real inputs")
         return lines
-    op, a, b, _ = arena.columns()
-    quotients = (op[dropped] == Op.DIV) & (a[dropped] == ONE)
-    if quotients.any():
-        lines = [_QUOTIENT]
-        dropped = np.concatenate((dropped[~quotients], b[dropped[quotients]]))
-        dropped = dropped[dropped >= CONST_CAP]
-    if len(dropped) and Sweep(arena, Mode.CONE).reaches(dropped, _PARTIAL):
-        lines.append(_PRODUCT)
-    return lines
+
+    def narrows(self, reference: list[np.ndarray], *, seed: int = 0) -> dict[int, mpq] | None:
+        """Real inputs at which one of these terms has no value, although all outputs of the reference's tensors (ids) have one; None if
+        none are seen. From which output a term vanished is not known: any could be it."""
+        if not len(self._ids) or self._signs is None or not any(map(len, reference)):
+            return None
+        ids = self._different()
+        kept = np.concatenate([_some(tensor, _LOOKED_AT) for tensor in reference if len(tensor)])
+        found = _lost(self.arena, ids, kept, seed)
+        return _lost(self.arena, ids, np.unique(np.concatenate(reference)), seed) if found is not None else None
+
+    def _different(self) -> np.ndarray:
+        """Some terms of each function that they are of: formulas over the same tensors."""
+        assert self._signs is not None
+        formulas = self._signs.formulas(self._ids)
+        _, first, number = np.unique(formulas, return_index=True, return_inverse=True)
+        self.functions, self.looked_at = len(first), min(len(first), _LOOKED_AT)
+        each = max(1, _LOOKED_AT // len(first))
+        chosen = [_some(np.flatnonzero(number == i), each) for i in _some(np.arange(len(first)), _LOOKED_AT).tolist()]
+        return np.asarray(self._ids[np.concatenate(chosen)])
 
 
 _QUOTIENT = "a quotient of zero is zero: its denominator is not zero"
 _PRODUCT = "a product with zero is zero, also where its other factor takes a quotient, root or logarithm: that is defined"
-#: points at which terms that vanished are looked at, in general position; and how many of these terms, and of a tensor's
-_GENERAL = ((-2.0, 2.0, 2.0**-40),) * 8
+#: how many terms that vanished are looked at, and how many outputs of a tensor
 _LOOKED_AT = 64
+#: ranges in which inputs are drawn for them, each on a grid so fine that they are in general position: all tensors in each of these,
+#: then each tensor in one of its own
+_RANGES = ((-2.0, 2.0), (0.0, 2.0), (-2.0, 0.0), (-100.0, 100.0), (-(2.0**24), 2.0**24), (-(2.0**-10), 2.0**-10), (-1.0, 1.0), (0.5, 1.5))
+_MIXED = 16
+_GRID = 2.0**40
 
 
-def _dropped(arena: Arena) -> np.ndarray:
-    """The nodes that vanished, if any of them may be undefined."""
-    if not arena.dropped:
-        return np.zeros(0, np.int32)
-    last = max(int(ids.max()) for ids in arena.dropped)
-    possible = bool(np.isin(arena.columns()[0][CONST_CAP : last + 1], _PARTIAL).any())
-    return np.unique(np.concatenate(arena.dropped)) if possible else np.zeros(0, np.int32)
+def _some(ids: np.ndarray, count: int) -> np.ndarray:
+    return np.asarray(ids[np.unique(np.linspace(0, len(ids) - 1, count).astype(np.intp))])
 
 
-def _some(ids: np.ndarray) -> np.ndarray:
-    return np.asarray(ids[np.unique(np.linspace(0, len(ids) - 1, _LOOKED_AT).astype(np.intp))])
-
-
-def narrowed_by_vanished(arena: Arena, reference: list[np.ndarray], *, seed: int = 0) -> dict[int, mpq] | None:
-    """Real inputs at which a term that vanished beside a zero or an infinity has no value, although all outputs of the
-    reference's tensors (ids) have one; None if none are seen. From which output a term vanished is not known: any could be it."""
-    dropped = _dropped(arena)
-    if not len(dropped) or not any(map(len, reference)):
-        return None
-    ids, all_kept = _some(dropped), np.unique(np.concatenate(reference))
-    found = None
-    for kept in (np.concatenate([_some(tensor) for tensor in reference if len(tensor)]), all_kept):
-        found = _lost(arena, ids, kept, seed)
-        if found is None:
-            break
-    return found
+def _styles(arena: Arena, seed: int) -> list[tuple[Style, ...]]:
+    """For each tensor the ranges of its elements, one for each point."""
+    chosen = np.random.default_rng(seed).integers(0, len(_RANGES), (len(arena.inputs), _MIXED))
+    styles = [(low, high, (high - low) / _GRID) for low, high in _RANGES]
+    return [(*styles, *(styles[i] for i in row)) for row in chosen.tolist()]
 
 
 def _lost(arena: Arena, ids: np.ndarray, kept: np.ndarray, seed: int) -> dict[int, mpq] | None:
     """Inputs at which one of ``ids`` has no value, and all of ``kept`` have one."""
     outputs = np.concatenate((ids, kept))
     order = plan(arena, outputs, Mode.CONE if arena.dots else None)  # (else records of products would be taken whole)
-    if not np.isin(order.codes, _PARTIAL).any() or Op.OPAQUE in order.codes:  # (opaque operations have no value at any point)
+    if Op.OPAQUE in order.codes:  # (opaque operations have no value at any point)
         return None
-    draw = random_inputs(arena, seed, _GENERAL)
+    draw = random_inputs(arena, seed, of_tensors=_styles(arena, seed))
     reals = Reals(arena, outputs, draw, order=order)
-    lost = np.isnan(reals.of(ids)).any(axis=0) & ~np.isnan(reals.of(kept)).any(axis=0)
-    if not lost.any():
-        return None
+    undefined, complete = np.isnan(reals.of(ids)), ~np.isnan(reals.of(kept)).any(axis=0)
     inputs = order.input_ids()
-    return {int(i): mpq(*float(x).as_integer_ratio()) for i, x in zip(inputs, draw(inputs)[:, int(np.argmax(lost))])}
+    for point in np.flatnonzero(undefined.any(axis=0) & complete).tolist():
+        term = int(ids[int(np.argmax(undefined[:, point]))])
+        found = {int(i): mpq(*float(x).as_integer_ratio()) for i, x in zip(inputs, draw(inputs)[:, point])}
+        cone = Cone(arena, [term])
+        if is_nan(cone.evaluate(found, 128)[term]):  # (and not for an overflow of float64)
+            return {i: found[i] for i in cone.inputs} | found  # its own first
+    return None

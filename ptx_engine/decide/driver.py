@@ -18,7 +18,7 @@ from gmpy2 import mpq
 
 from ptx_engine.decide.budget import ProofBudget, clock, resident_bytes
 from ptx_engine.decide.culprit import World
-from ptx_engine.decide.domain import PARTIAL, narrowed, narrowed_by_vanished, vanished
+from ptx_engine.decide.domain import PARTIAL, Vanished, narrowed
 from ptx_engine.decide.explain import explain
 from ptx_engine.decide.fingerprint import DEFAULT_POINTS, Fingerprints
 from ptx_engine.decide.names import storage_names
@@ -117,6 +117,7 @@ class _Decision:
         self.prints: Fingerprints | None = None
         self.tensors: list[Tensor] = []
         self._world: World | None = None
+        self.vanished: Vanished | None = None
 
     # --- the order of work ----------------------------------------------------------------------
 
@@ -324,9 +325,9 @@ class _Decision:
 
     def _narrow_by_vanished(self) -> None:
         """Nothing is proved where what vanished as the terms were made has no value at inputs at which the reference has one."""
-        if not self.arena.dropped:
-            return
-        inputs = narrowed_by_vanished(self.arena, [tensor.reference for tensor in self.tensors], seed=self.budget.seed)
+        proved = [tensor.candidate[tensor.where(State.PROVED)] for tensor in self.tensors]
+        self.vanished = Vanished(self.arena, np.concatenate([*(tensor.reference for tensor in self.tensors), *proved, _NO_IDS]))
+        inputs = self.vanished.narrows([tensor.reference for tensor in self.tensors], seed=self.budget.seed)
         for tensor in self.tensors if inputs is not None else ():
             tensor.state[tensor.where(State.PROVED)] = State.NARROWED.value
             tensor.say(
@@ -411,7 +412,7 @@ class _Decision:
         first = next((verdict for verdict in verdicts if verdict.status is status and status is not Status.PROVED), None)
         reason = "nothing is compared" if not verdicts else (f"{first.tensor}: {first.reason}" if first is not None else "")
         ledger = {"real arithmetic": None, **self.arena.assumptions, **self.ledger}
-        ledger.update(dict.fromkeys(vanished(self.arena)))
+        ledger.update(dict.fromkeys(self.vanished.lines() if self.vanished is not None else ()))
         if self.arena.opaque_names:
             ledger["taken as functions of their arguments: " + ", ".join(self.arena.opaque_names)] = None
         method = Method.FINGERPRINT if self.mode is Mode.FINGERPRINT else Method.EXACT
@@ -441,4 +442,5 @@ def _candidate(tensor: Tensor) -> np.ndarray:
     return tensor.candidate
 
 
-_EMPTY = Footprint(np.zeros(0, np.int64), np.zeros(0, np.int32))
+_NO_IDS = np.zeros(0, np.int32)
+_EMPTY = Footprint(np.zeros(0, np.int64), _NO_IDS)

@@ -116,7 +116,7 @@ def _compared(forms: Forms, a: int) -> list[tuple[Poly, bool]]:
     pairs = []
     for i, p in enumerate(atom.args):
         for q in atom.args[i + 1 :]:
-            difference = forms.argument(forms.add(p, q, -1))
+            difference = forms.argument(forms.of_one_sign(forms.argument(forms.add(p, q, -1))))
             difference = forms.scaled(difference) if difference else difference
             if difference and forms.sign(difference) is Sign.UNKNOWN and forms.sign(_negated(difference)) is Sign.UNKNOWN:
                 pairs.append((difference, False))

@@ -189,11 +189,33 @@ class Forms:
 
     def sign(self, poly: Poly) -> Sign:
         """The sign shown by the polynomial itself or assumed in the case at hand."""
+        poly = self.of_one_sign(poly)
         shown = poly_sign(self.ring, poly)
         if shown is Sign.POSITIVE or not self.facts or not poly:
             return shown
         found = self.facts.get(self.key(self.scaled(poly)))
         return found or (shown if shown is not Sign.UNKNOWN else self._beyond(poly) or self._assumed(poly))
+
+    def of_one_sign(self, poly: Poly) -> Poly:
+        """A polynomial of the sign of a given one: the difference of two exponentials has that of the difference of their exponents."""
+        if len(poly) != 2:
+            return poly
+        (s, c), (t, d) = poly.items()
+        ring = self.ring
+        if c * d > 0 or ring.exponent[s] == ring.exponent[t]:
+            return poly
+        if ring.powers[s] != ring.powers[t]:
+            return poly
+        if any(ring.atoms[a].sign is not Sign.POSITIVE for a, _ in ring.powers[s]):
+            return poly
+        ratio = -mpq(c) / d
+        twos = int(ratio.numerator).bit_length() - int(ratio.denominator).bit_length()
+        if ratio != mpq(2) ** twos:
+            return poly
+        result = dict(ring.exps[ring.exponent[s]])
+        add_into(result, ring.exps[ring.exponent[t]], -1)
+        add_into(result, self.rational(twos))
+        return result if c > 0 else {t: -c for t, c in result.items()}
 
     def assumed_range(self, value: Poly) -> tuple[int | None, int | None]:
         """What is assumed of the range of an integer."""

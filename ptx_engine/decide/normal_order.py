@@ -204,7 +204,7 @@ def _common(contents: set[Coef]) -> Coef:
 
 def positive(forms: Forms, poly: Poly) -> Poly:
     """The 0/1 value of poly > 0."""
-    poly = forms.argument(poly)
+    poly = forms.argument(forms.of_one_sign(forms.argument(poly)))
     sign, negated = forms.sign(poly), forms.sign({t: -c for t, c in poly.items()})
     if sign is Sign.POSITIVE:
         return {ONE_TERM: 1}
@@ -222,7 +222,7 @@ def positive(forms: Forms, poly: Poly) -> Poly:
 
 def zero(forms: Forms, poly: Poly) -> Poly:
     """The 0/1 value of poly == 0."""
-    poly = forms.argument(poly)
+    poly = forms.argument(forms.of_one_sign(forms.argument(poly)))
     if not poly:
         return {ONE_TERM: 1}
     signs = forms.sign(poly), forms.sign({t: -c for t, c in poly.items()})

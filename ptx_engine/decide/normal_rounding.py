@@ -189,6 +189,12 @@ class Rounding:
         p = self.forms.argument(p)
         if integral(self.ring, p):
             return p
+        if name == "trunc" and self.forms.sign(p) is not Sign.UNKNOWN:
+            return self.floor(p)
+        if name == "trunc" and self.forms.sign(negated(p)) is not Sign.UNKNOWN:
+            return self.ceil(p)
+        if name != "trunc" and (even := self._even_part(p)):
+            return self.forms.add(even, self.rounded(name, self.forms.add(p, even, -1)))
         at = trunc_of if name == "trunc" else to_even
         for found in (signwise(self.forms, p, at), self.lattice.image(p, lambda q: self.rounded(name, q))):
             if found is not None:
@@ -202,16 +208,22 @@ class Rounding:
         atom = self.forms.application(name, (p,), sign, integer=True, low=low, high=high)
         return {self.ring.atom_term(atom): -1 if turned else 1}
 
+    def _even_part(self, p: Poly) -> Poly:
+        """The even integers that a value is a sum with: they come out of rounding to even, odd ones do not."""
+        even: Poly = {}
+        for t, c in p.items():
+            if t == ONE_TERM:
+                add_into(even, self.forms.rational(2 * floor_of(mpq(c) / 2)))
+            elif c % 2 == 0 and integral(self.ring, {t: c}):
+                even[t] = c
+        return even
+
     def _quotient(self, p: Poly) -> Poly | None:
         """trunc of an integer by a constant."""
         b = mpq(rational_content(p))
         value = {t: small(mpq(c) / b) for t, c in p.items()}
         if not integral(self.ring, value):
             return None
-        if self.forms.sign(value) is not Sign.UNKNOWN:
-            return self.floor(p)
-        if self.forms.sign(negated(value)) is not Sign.UNKNOWN:
-            return self.ceil(p)
         return self._towards_zero(value, b)
 
     # --- ranges -------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ witness; ``precise`` confirms them.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -69,8 +69,9 @@ def integer_range(fmt: str) -> tuple[int, int] | None:
     return None
 
 
-#: how float inputs are drawn, one row per point: least value, greatest value, grid
-STYLES: tuple[tuple[float, float, float], ...] = (
+#: how the float inputs of a point are drawn: least value, greatest value, grid
+Style = tuple[float, float, float]
+STYLES: tuple[Style, ...] = (
     (-2.0, 2.0, 2.0**-10),
     (-2.0, 2.0, 0.5),  # a coarse grid: ties
     (2.0**-6, 2.0, 2.0**-10),  # positive: inside the domain of logarithms and roots
@@ -78,20 +79,23 @@ STYLES: tuple[tuple[float, float, float], ...] = (
 )
 
 
-def random_inputs(arena: Arena, seed: int = 0, styles: tuple[tuple[float, float, float], ...] = STYLES) -> InputValues:
-    """Random values for input ids, one point per style, on short binary grids so that they print exactly.
+def random_inputs(
+    arena: Arena, seed: int = 0, styles: Sequence[Style] = STYLES, of_tensors: Sequence[Sequence[Style]] | None = None
+) -> InputValues:
+    """Random values for input ids, one point per style, on short binary grids so that they print exactly; ``of_tensors``: styles
+    for each tensor, in the place of those for all.
 
     Integer formats are drawn from their range, from a small part of it at every second point.
     """
 
     def values(ids: np.ndarray) -> np.ndarray:
-        result = np.zeros((len(ids), len(styles)))
+        result = np.zeros((len(ids), len(styles if of_tensors is None else of_tensors[0])))
         flat = -1 - np.asarray(ids, np.int64)
         owner = np.searchsorted(np.array([entry.base for entry in arena.inputs], np.int64), flat, side="right") - 1
         for number in np.unique(owner):
             entry, chosen = arena.inputs[int(number)], owner == number
             index = (flat[chosen] - entry.base).astype(np.uint64)
-            for point, style in enumerate(styles):
+            for point, style in enumerate(styles if of_tensors is None else of_tensors[int(number)]):
                 words = mix(index * GOLDEN + np.uint64(key(seed, "real", entry.name, point)))
                 result[chosen, point] = _draw(words, entry.fmt, point, style)
         return result

@@ -32,6 +32,8 @@ _FOLDED = 16
 #: constants whose neighbourhood is looked at, that many below and beyond a size, as far as halves are exact; mixed points; and terms
 #: beyond which that is too much
 _THRESHOLDS, _LARGEST, _WHOLE, _MIXED, _LARGE_CONE = 6, 1e6, 2.0**51, 8, 100_000
+#: points of small integers that terms of few nodes are tried at, and how small
+_SMALL_POINTS, _NEAR_ZERO = 256, 64
 #: relative difference of a witness, at 128 bits and more
 LEAST_DIFFERENCE = 1e-15
 #: relative difference that f32 hardly resolves (2 units in the last place of 24 bits), and how often it is looked for
@@ -255,7 +257,8 @@ def _thresholds(pair: Pair, allowed: list[tuple[int, int] | None]) -> np.ndarray
     for row, bounds in enumerate(allowed):
         if bounds is not None:
             points[row] = np.clip(np.round(points[row]), float(bounds[0]), float(bounds[1]))
-    return np.concatenate((points, _borders(allowed)), axis=1)
+    small = _small_integers(allowed) if len(pair.cone.nodes) <= _SMALL_CONE else np.zeros((len(allowed), 0))
+    return np.concatenate((points, _borders(allowed), small), axis=1)
 
 
 def _borders(allowed: list[tuple[int, int] | None]) -> np.ndarray:
@@ -267,6 +270,15 @@ def _borders(allowed: list[tuple[int, int] | None]) -> np.ndarray:
     small = draw.integers(-2, 3, kinds.shape).astype(np.float64)
     low, high = (np.array([[float(b[side]) if b is not None else 1.0] for b in allowed]) for side in (0, 1))
     return np.select([kinds == 0, kinds == 1], [low, high], np.clip(small, np.minimum(low, high), np.maximum(low, high)))
+
+
+def _small_integers(allowed: list[tuple[int, int] | None]) -> np.ndarray:
+    """Points at which integers are small: of roundings of quotients, one remainder out of many may tell the sides apart."""
+    if not any(allowed):
+        return np.zeros((len(allowed), 0))
+    drawn = np.random.default_rng(13).integers(-_NEAR_ZERO, _NEAR_ZERO + 1, (len(allowed), _SMALL_POINTS)).astype(np.float64)
+    low, high = (np.array([[float(b[side]) if b is not None else end] for b in allowed]) for side, end in ((0, -np.inf), (1, np.inf)))
+    return np.asarray(np.clip(drawn, low, high))
 
 
 def _exact(pair: Pair, point: np.ndarray) -> dict[int, mpq]:

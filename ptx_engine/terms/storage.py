@@ -115,7 +115,7 @@ class Storage:
         self.assumptions: dict[str, None] = {}
         #: columns of nodes that vanished in folding (0 * x): they do not stand below any output, but may be undefined
         self.dropped: list[np.ndarray] = []
-        #: whether anything was divided by that is not a constant, and vanished
+        #: whether anything was divided by an input, and vanished
         self.dropped_denominators = False
         #: set by whoever emits: who (an instruction index, a tile op) the next nodes belong to
         self.origin: object = None
@@ -222,7 +222,7 @@ class Storage:
         nodes = column[column >= CONST_CAP]
         if nodes.size:
             self.dropped.append(self.emit_column(Op.DIV, len(nodes), ONE, nodes) if denominator else nodes)
-        self.dropped_denominators |= denominator and (nodes.size > 0 or bool((column < 0).any()))
+        self.dropped_denominators |= denominator and bool((column < 0).any())
 
     # --- raw storage ----------------------------------------------------------------------------
 

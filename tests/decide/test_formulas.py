@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
@@ -18,6 +19,7 @@ from ptx_engine.terms.formulas import (
     either,
     equal,
     exp,
+    exp2,
     field,
     floor,
     max,
@@ -69,6 +71,38 @@ def test_the_package_is_the_function() -> None:
     )
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=120)
     assert run.stdout.split() == ["proved", "refuted"]
+
+
+# --- exponentials are compared by their exponents -------------------------------------------------
+
+
+def test_order_goes_through_exponentials() -> None:
+    x, y, z = scalars("x y z")
+    assert proved(exp(maximum(x, y)), maximum(exp(x), exp(y))) and proved(exp(min(x, y, z)), min(exp(x), exp(y), exp(z)))
+    assert proved(where(exp(x) < exp(y), x, z), where(x < y, x, z)) and proved(where(exp(x) <= 1, x, z), where(x > 0, z, x))
+    assert proved(where(equal(exp(x), exp(y)), z, x), where(equal(x, y), z, x))
+    assert proved(where(4 * exp2(x) < exp2(y), x, z), where(x + 2 < y, x, z))
+    assert proved(where(exp(x) * exp(z) < exp(y), x, z), where(x + z < y, x, z))
+    assert proved(abs(exp(x) - exp(y)), exp(maximum(x, y)) - exp(minimum(x, y)))
+
+
+def test_order_goes_through_exponentials_only_where_it_does() -> None:
+    x, y, z = scalars("x y z")
+    for wrong in (where(3 * exp2(x) < exp2(y), x, z), where(2 * exp2(x) < exp2(y), x, z), where(exp2(x) + 1 < exp2(y), x, z)):
+        assert decide(where(x + 2 < y, x, z), wrong).status is Status.REFUTED
+    assert decide(where(x < y, x, z), where(z * exp(x) < z * exp(y), x, z)).status is Status.REFUTED
+    assert decide(where(x < y, x, z), where(-exp(x) < -exp(y), x, z)).status is Status.REFUTED
+    assert decide(where(x < y, x, z), where(exp(x) < y, x, z)).status is Status.REFUTED
+    assert decide(exp(maximum(x, y)), maximum(exp(x), 2 * exp(y))).status is Status.REFUTED
+
+
+def test_elu_by_a_maximum_and_a_minimum() -> None:
+    (x,) = scalars("x")
+    reference = where(x > 0, x, 1.5 * (exp(x) - 1))
+    assert proved(reference, maximum(x, 0) + minimum(1.5 * (exp(x) - 1), 0))
+    assert proved(reference, where(x > 0, x, 1.5 * exp(x) - 1.5))
+    assert decide(reference, maximum(x, 0) + minimum(1.5 * exp(x) - 1, 0)).status is Status.REFUTED
+    assert decide(reference, maximum(x, 0) + minimum(1.5 * (exp(x) - 2), 0)).status is Status.REFUTED
 
 
 # --- conditions ---------------------------------------------------------------------------------
@@ -150,6 +184,50 @@ def test_roundings() -> None:
     assert proved(floor(max(x, y)), max(floor(x), floor(y))) and proved(ceil(min(x, 2)), min(ceil(x), 2))
     assert decide(trunc(x), floor(x)).status is Status.REFUTED
     assert decide(round_even(x), floor(x + 0.5)).status is Status.REFUTED
+
+
+def test_rounding_by_cases_and_by_whole_steps() -> None:
+    x, y = scalars("x y")
+    for value in (x, 3 * x + y):
+        assert proved(trunc(value), where(value >= 0, floor(value), ceil(value)))
+        assert proved(trunc(value), where(value < 0, ceil(value), floor(value)))
+    assert decide(trunc(x), where(x >= -1, floor(x), ceil(x))).status is Status.REFUTED
+    assert decide(trunc(x), where(x >= 0, ceil(x), floor(x))).status is Status.REFUTED
+    assert proved(round_even(x + 2), round_even(x) + 2) and proved(round_even(x - 4), round_even(x) - 4)
+    assert proved(round_even(x + 3), round_even(x + 1) + 2)
+    assert decide(round_even(x + 1), round_even(x) + 1).status is Status.REFUTED
+    assert decide(round_even(x - 3), round_even(x) - 3).status is Status.REFUTED
+    (i,) = (symbols("i", x.arena, "s32"),)
+    assert isinstance(i, Expr)
+    assert proved(round_even(x + 2 * i), round_even(x) + 2 * i)
+    assert decide(round_even(x + 3 * i), round_even(x) + 3 * i).status is Status.REFUTED
+
+
+@pytest.mark.parametrize(
+    ("case", "right", "wrong"),
+    [
+        (lambda i, j: floor((5 - floor(i / 3)) / 4), lambda i, j: (17 - i, 12), lambda i, j: [(15 - i, 12), (16 - i, 12), (18 - i, 12)]),
+        (lambda i, j: floor((j - floor((i + 1) / 3)) / 4), lambda i, j: (3 * j + 1 - i, 12), lambda i, j: [(3 * j + 2 - i, 12), (3 * j - i, 12)]),
+        (lambda i, j: floor((j - floor(i / 5)) / 3), lambda i, j: (5 * j + 4 - i, 15), lambda i, j: [(5 * j + 5 - i, 15), (5 * j - i, 15)]),
+        (lambda i, j: floor((j + floor(i / 5)) / 3), lambda i, j: (5 * j + i, 15), lambda i, j: [(5 * j + i + 1, 15), (5 * j + i - 1, 15)]),
+        (lambda i, j: floor((1 - floor(i / 7)) / 2), lambda i, j: (13 - i, 14), lambda i, j: [(14 - i, 14), (12 - i, 14)]),
+    ],
+)  # fmt: skip
+def test_floors_of_negative_floors(case: Any, right: Any, wrong: Any) -> None:
+    """floor((n - floor(a / d)) / k) = floor((d n + d - 1 - a) / (d k)) for integers, and no other numerator."""
+    i, j = scalars("i j", "s32")
+    numerator, denominator = right(i, j)
+    assert proved(case(i, j), floor(numerator / denominator))
+    for numerator, denominator in wrong(i, j):
+        assert decide(case(i, j), floor(numerator / denominator)).status is Status.REFUTED
+
+
+def test_floors_of_floors_of_fractions_stay() -> None:
+    """-floor(x / d) of what is no integer is no floor."""
+    (x,) = scalars("x")
+    assert proved(floor((2 + floor(x / 3)) / 4), floor((6 + x) / 12))
+    for numerator in (6 + 2 - x, 6 - x, 6 + 3 - x):
+        assert decide(floor((2 - floor(x / 3)) / 4), floor(numerator / 12)).status is Status.REFUTED
 
 
 # --- scans, positions, statistics -----------------------------------------------------------------

@@ -15,7 +15,7 @@ from gmpy2 import mpq
 from ptx_engine.decide import decide
 from ptx_engine.decide.templates import Outcome, ProofBudget, prove_columns
 from ptx_engine.terms import Arena, Const, Expr, Op, symbols
-from ptx_engine.terms.arena import POS_INF
+from ptx_engine.terms.arena import NEG_INF, POS_INF
 from ptx_engine.terms.expr import cos, erf, exp, exp2, floor, log, log2, maximum, minimum, relu, rsqrt, sin, sqrt, tanh, where
 from ptx_engine.verdict import Status, Verdict
 
@@ -154,6 +154,11 @@ def test_a_denominator_is_in_the_ledger(name: str) -> None:
     assert "denominators are not zero (only in the candidate)" in verdict.assumptions
 
 
+def in_a_branch(n: Names, root: Expr) -> tuple[Expr, Expr]:
+    chosen = where(n.z > 0, root, n.y)
+    return chosen, chosen + 0 * root
+
+
 #: what vanishes as the terms are made has no value on a half space: no ledger line makes that a proof
 VANISHED: dict[str, Case] = {
     "a root under a factor of zero": lambda n: (n.y, n.y + 0 * sqrt(n.x)),
@@ -164,6 +169,10 @@ VANISHED: dict[str, Case] = {
     "a reciprocal of what vanishes, times zero": lambda n: (n.y, n.y + 0 * (1 / relu(n.x))),
     "a root below infinity": lambda n: (n.y, where(sqrt(n.x) < n.infinity(), n.y, n.z)),
     "a logarithm below an infinite bound": lambda n: (n.y, where(maximum(log(n.x), n.infinity()) > 0, n.y, n.z)),
+    "a root far from zero": lambda n: (n.y, n.y + 0 * sqrt(n.x + 2**20)),
+    "a logarithm beside one of another tensor": lambda n: (log(n.y), log(n.y + 0 * sqrt(n.x))),
+    "a quotient by a clamped value": lambda n: (n.y, n.y + 0 / relu(n.x + 100)),
+    "a root in a branch that is not always taken": lambda n: in_a_branch(n, sqrt(n.x)),
     "a root beside infinity": lambda n: (n.y, where(sqrt(n.x) + n.infinity() > 0, n.y, n.z)),
 }  # fmt: skip
 
@@ -188,18 +197,56 @@ def test_what_vanishes_where_the_reference_has_no_value_either_is_in_the_ledger(
     n = Names()
     verdict = decide(n.y + sqrt(n.x), sqrt(n.x) + 0 * log(n.x) + n.y)
     assert verdict.status is Status.PROVED and any("product with zero" in line for line in verdict.assumptions)
+    n = Names()
+    root = sqrt(n.x + n.z)
+    verdict = decide(n.y + root, root + 0 / root + 0 * (1 / root) + n.y)  # the very same root
+    assert verdict.status is Status.PROVED and verdict.assumptions == ["real arithmetic", QUOTIENT]
 
 
 def test_what_vanishes_with_a_factor_of_zero_is_in_the_ledger() -> None:
-    """0 * log(x * x + 1) is no term at all: it is zero where it is made, which is said."""
+    """0 * log(1 + x^2 - x) is no term at all: it is zero where it is made, which is said."""
     n = Names()
-    verdict = decide(n.y, n.y + 0 * log(n.x * n.x + 1))
+    verdict = decide(n.y, n.y + 0 * log(n.x * n.x + 1 - n.x))
     assert verdict.status is Status.PROVED and any("product with zero" in line for line in verdict.assumptions)
     other = Names()
     assert decide(other.y, other.y + 0 * (other.x + other.z)).assumptions == ["real arithmetic"]
     for denominator in (other.x, other.x - other.y):
         divided = decide(other.y, other.y + 0 / denominator)
         assert divided.status is Status.PROVED and divided.assumptions == ["real arithmetic", QUOTIENT]
+
+
+def test_one_function_among_many_that_vanish_is_looked_at() -> None:
+    """Of 200 terms that vanish, one is a root that may have no value, and the others are not shown to have one."""
+    arena = Arena()
+    x, y, w = symbols("x:200 y:200 w", arena)  # type: ignore[misc]
+    plain = [y[i] + 0 * log(x[i] * x[i] + 1 - x[i]) for i in range(200)]
+    assert decide(list(y), plain).status is Status.PROVED
+    plain[77] = y[77] + 0 * log(w)
+    verdict = decide(list(y), plain)
+    assert verdict.status is Status.UNKNOWN and "w=-" in verdict.reason
+
+
+def test_a_sum_of_which_all_may_be_masked_is_no_denominator() -> None:
+    """The sum of exponentials of scores has a value where all are minus infinite: it is zero then."""
+    n = Names()
+    minus = Expr(n.arena, NEG_INF)
+    masked = exp(where(n.x > 0, n.y, minus)) + exp(where(n.x > 1, n.z, minus))
+    verdict = decide(masked, masked + 0 / masked)
+    assert verdict.status is Status.UNKNOWN and "something that vanished" in verdict.reason
+    other = Names()
+    masked = exp(where(other.x > 0, other.y, 0)) + exp(where(other.x > 1, other.z, 0))
+    verdict = decide(masked, masked + 0 / masked)
+    assert verdict.status is Status.PROVED and verdict.assumptions == ["real arithmetic"]
+
+
+def test_more_functions_than_are_looked_at_are_said() -> None:
+    (x,) = (symbols("x:4"),)
+    y = x[0]
+    for i in range(80):
+        y = y + 0 * log(x[1] * x[1] + 1 - x[1] / (i + 2))
+    verdict = decide(x[0], y)
+    assert verdict.status is Status.PROVED
+    assert "of 80 functions that vanished so, 64 were tried at real inputs" in verdict.assumptions
 
 
 QUOTIENT = "a quotient of zero is zero: its denominator is not zero"
