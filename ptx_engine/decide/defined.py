@@ -193,59 +193,22 @@ class Signs:
         columns = [column[ids] for column, used in zip((self.a, self.b, self.c), ID_SLOTS[op]) if used]
         x = [self.of(column) for column in columns]
         defined = np.bitwise_and.reduce(x) & DEFINED
+        if op in _NEEDS:
+            slot, bits = _NEEDS[op]
+            defined &= _where(x[slot], bits)
         match op:
-            case Op.ADD:
-                known = _sum(x[0], x[1])
-            case Op.MUL:
+            case Op.MUL | Op.FMA:
                 known = _product(x[0], x[1], columns[0] == columns[1])
-            case Op.FMA:
-                known = _sum(_product(x[0], x[1], columns[0] == columns[1]), x[2])
-            case Op.DIV:
-                defined &= _where(x[1], NONZERO)
-                known = (x[0] & x[1] & NONNEGATIVE) | (x[0] & NONZERO)
-            case Op.NEG:
-                known = x[0] & NONZERO
-            case Op.ABS:
-                known = (x[0] & NONZERO) | NONNEGATIVE
+                known = _sum(known, x[2]) if op is Op.FMA else known
             case Op.EXP2:
                 defined = defined | (ids < self._first)
                 known = NONNEGATIVE | defined * np.uint8(NONZERO)  # (2 to the minus infinite is zero)
-            case Op.LOG2:
-                defined &= _where(x[0], _POSITIVE)
-                known = np.zeros(len(ids), np.uint8)
-            case Op.SQRT:
-                defined &= _where(x[0], NONNEGATIVE)
-                known = (x[0] & NONZERO) | NONNEGATIVE
-            case Op.POW:
-                defined &= _where(x[0], _POSITIVE)
-                known = np.where(_has(x[0], _POSITIVE), _POSITIVE, 0).astype(np.uint8)
-            case Op.MAX:
-                known = _largest(np.stack(x, axis=1))
-            case Op.MIN:
-                known = x[0] & x[1] & _POSITIVE
-            case Op.TANH | Op.ERF:
-                known = x[0] & _POSITIVE
-            case Op.FLOOR | Op.TRUNC | Op.ROUND_EVEN:
-                known = x[0] & NONNEGATIVE
-            case Op.CEIL:
-                known = (x[0] & NONNEGATIVE) | np.where(_has(x[0], _POSITIVE), NONZERO, 0).astype(np.uint8)
-            case Op.ITE:
-                known = x[1] & x[2] & _POSITIVE
-            case Op.WRAP:
-                known = np.where(self.b[ids] > 0, NONNEGATIVE, 0).astype(np.uint8)
-            case Op.FLOORDIV | Op.TRUNCDIV | Op.TRUNCREM:
-                defined &= _where(x[1], NONZERO)
-                known = x[0] & x[1] & NONNEGATIVE
             case Op.OPAQUE:
                 defined, known = np.full(len(ids), DEFINED, np.uint8), np.zeros(len(ids), np.uint8)
-            case Op.BITAND | Op.BITOR | Op.BITXOR | Op.AND | Op.OR:
-                known = x[0] & x[1] & NONNEGATIVE
-            case Op.SHL | Op.SHR:
-                known = x[0] & NONNEGATIVE
-            case Op.FIELD | Op.LT | Op.LE | Op.EQ | Op.NE:
-                known = np.full(len(ids), NONNEGATIVE, np.uint8)
+            case Op.WRAP:
+                known = np.where(self.b[ids] > 0, NONNEGATIVE, 0).astype(np.uint8)
             case _:
-                known = np.zeros(len(ids), np.uint8)
+                known = _known(op, x)
         return np.asarray(defined | known, np.uint8)
 
     def _record(self, op: Op, operands: list[np.ndarray]) -> Bits:
@@ -267,6 +230,45 @@ class Signs:
         factors = _product(x, y, rows == cols) & NONNEGATIVE
         defined = np.bitwise_and.reduce(x & y, axis=1) & rest & DEFINED
         return np.asarray(defined | _sum(np.bitwise_and.reduce(factors, axis=1), rest))
+
+
+#: what an operator needs of one of its operands to be defined
+_NEEDS: dict[Op, tuple[int, int]] = {
+    Op.DIV: (1, NONZERO), Op.FLOORDIV: (1, NONZERO), Op.TRUNCDIV: (1, NONZERO), Op.TRUNCREM: (1, NONZERO),
+    Op.LOG2: (0, _POSITIVE), Op.SQRT: (0, NONNEGATIVE), Op.POW: (0, _POSITIVE),
+}  # fmt: skip
+
+
+def _known(op: Op, x: list[Bits]) -> Bits:
+    """The signs of an operator's values by those of its operands alone."""
+    match op:
+        case Op.ADD:
+            return _sum(x[0], x[1])
+        case Op.DIV:
+            return np.asarray((x[0] & x[1] & NONNEGATIVE) | (x[0] & NONZERO))
+        case Op.NEG:
+            return np.asarray(x[0] & NONZERO)
+        case Op.ABS | Op.SQRT:
+            return np.asarray((x[0] & NONZERO) | NONNEGATIVE)
+        case Op.POW:
+            return np.where(_has(x[0], _POSITIVE), _POSITIVE, 0).astype(np.uint8)
+        case Op.MAX:
+            return _largest(np.stack(x, axis=1))
+        case Op.MIN:
+            return np.asarray(x[0] & x[1] & _POSITIVE)
+        case Op.ITE:
+            return np.asarray(x[1] & x[2] & _POSITIVE)
+        case Op.TANH | Op.ERF:
+            return np.asarray(x[0] & _POSITIVE)
+        case Op.FLOOR | Op.TRUNC | Op.ROUND_EVEN | Op.SHL | Op.SHR:
+            return np.asarray(x[0] & NONNEGATIVE)
+        case Op.CEIL:
+            return np.asarray((x[0] & NONNEGATIVE) | np.where(_has(x[0], _POSITIVE), NONZERO, 0), np.uint8)
+        case Op.FLOORDIV | Op.TRUNCDIV | Op.TRUNCREM | Op.BITAND | Op.BITOR | Op.BITXOR | Op.AND | Op.OR:
+            return np.asarray(x[0] & x[1] & NONNEGATIVE)
+        case Op.FIELD | Op.LT | Op.LE | Op.EQ | Op.NE:
+            return np.full(len(x[0]), NONNEGATIVE, np.uint8)
+    return np.zeros(len(x[0]), np.uint8)
 
 
 def _infinite(ids: np.ndarray) -> np.ndarray:
