@@ -128,6 +128,11 @@ class KernelReport:
         """One line: ``BLOCK_M=64 num_warps=4``."""
         return " ".join(f"{key}={value}" for key, value in self.configuration.items())
 
+    @property
+    def answer(self) -> str:
+        """The verdict in a word, or what became of a recorded launch: text that stayed the same is not proved to be right."""
+        return str(self.upgrade["change"]) if self.upgrade else self.verdict
+
     def upgrade_text(self) -> str:
         """One line: ``proved equal, Triton 3.8.0 -> Triton 3.9.0; instructions 71 -> 62``; nothing for what is no upgrade."""
         if not self.upgrade:

@@ -248,7 +248,8 @@ def test_every_report_of_an_upgrade_says_what_changed(suffix, tmp_path):
     else:
         assert json.loads(text)["kernels"][0]["upgrade"]["cost"] == {"barriers": [1, 2], "shared_bytes": [64, 32]}
     write_report([proved("k"), refuted()], same)
-    assert "upgrade" not in same.read_text().replace('"upgrade": {}', ""), "nothing is said of upgrades where there was none"
+    plain = re.sub("<style>.*?</style>", "", same.read_text(), flags=re.DOTALL)
+    assert "upgrade" not in plain.replace('"upgrade": {}', ""), "nothing is said of upgrades where there was none"
 
 
 def test_a_kernel_that_no_longer_compiles_is_an_error_in_every_format(monkeypatch):
@@ -260,6 +261,14 @@ def test_a_kernel_that_no_longer_compiles_is_an_error_in_every_format(monkeypatc
     assert case[0].tag == "failure" and case[0].attrib["type"] == "no longer compiles"
     assert "❌" in markdown_report([gone]) and "no longer compiles" in markdown_report([gone])
     assert "no longer compiles" in html_report([gone])
+
+
+def test_text_that_stayed_the_same_is_not_called_proved():
+    """It may have been wrong before."""
+    same = upgraded(Change.SAME_TEXT)
+    page, text = html_report([same, proved()]), markdown_report([same, proved()])
+    assert "1 same text" in page and ">same text</span>" in page and "1 proved" in page and "2 proved" not in page
+    assert "1 proved, 1 same text" in text or "1 same text, 1 proved" in text
 
 
 @pytest.mark.parametrize("change", list(Change))

@@ -5,6 +5,7 @@ Everything shown comes from kernels, paths and PTX, none of which is trusted: ev
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from importlib.resources import files
 
@@ -19,20 +20,21 @@ from volta_pass.reports.text import shown
 
 def html_report(reports: Sequence[KernelReport]) -> str:
     """The page. The same reports give the same bytes."""
-    counts = [(status, sum(report.status is status for report in reports)) for status in Status]
-    chips = "".join(_chip(status.value, count) for status, count in counts if count)
+    ranked = sorted(reports, key=lambda report: list(Status).index(report.status))
+    counts = Counter((report.answer, report.verdict) for report in ranked)
+    chips = "".join(_chip(answer, verdict, count) for (answer, verdict), count in counts.items())
     table = "".join(_row(i, report) for i, report in enumerate(reports))
     sections = "".join(_section(i, report) for i, report in enumerate(reports))
     total = f"{len(reports)} launch{'es' if len(reports) != 1 else ''}"
     return _PAGE.format(
         style=_asset("report.css"), script=_asset("report.js"), chips=chips, table=table, sections=sections, count=total,
-        upgrade='<th data-sort="text">upgrade</th>' if any(report.upgrade for report in reports) else "",
+        upgrade='<th class="upgrade" data-sort="text">upgrade</th>' if any(report.upgrade for report in reports) else "",
         empty="" if reports else '<p class="empty">No kernel was validated.</p>', ledger=_ledger(reports),
     )  # fmt: skip
 
 
-def _chip(verdict: str, count: int) -> str:
-    return f'<button class="chip {verdict}" data-verdict="{verdict}">{count} {verdict}</button>'
+def _chip(answer: str, verdict: str, count: int) -> str:
+    return f'<button class="chip {verdict}" data-verdict="{answer}">{count} {answer}</button>'
 
 
 def html_fragment(report: KernelReport) -> str:
@@ -66,24 +68,24 @@ def _row(number: int, report: KernelReport) -> str:
     classes = str(report.output_classes) if report.deciding and report.status is Status.PROVED else ""
     cells = [
         f'<a href="#k{number}">{shown(report.kernel)}</a>', shown(short_configuration(report)),
-        f'<span class="verdict {report.verdict}">{report.verdict}{" (cached)" if report.cached else ""}</span>',
+        f'<span class="verdict {report.verdict}">{report.answer}{" (cached)" if report.cached else ""}</span>',
         str(report.output_elements) if report.deciding else "", classes,
         f"{report.ctas_executed}/{report.ctas_total}", shown(finding_counts(report)),
         f"{report.compile_s:.2f}" if report.compile_s else "", f"{report.validate_s:.2f}",
     ]  # fmt: skip
-    cells += [shown(report.upgrade_text())] if report.upgrade else []
     body = "".join(f"<td>{cell}</td>" for cell in cells)
-    return f'<tr data-verdict="{report.verdict}" data-section="k{number}">{body}</tr>'
+    body += f'<td class="upgrade">{shown(report.upgrade_text())}</td>' if report.upgrade else ""
+    return f'<tr data-verdict="{report.answer}" data-section="k{number}">{body}</tr>'
 
 
 def _section(number: int, report: KernelReport) -> str:
     """One launch: open unless it is proved without findings."""
     is_open = " open" if report.status is not Status.PROVED or report.error_findings else ""
     name = f"{shown(report.kernel)} <small>{shown(short_configuration(report))}</small>"
-    head = f'{name} <span class="verdict {report.verdict}">{report.verdict}</span>'
+    head = f'{name} <span class="verdict {report.verdict}">{report.answer}</span>'
     parts = [f'<pre class="diagnostic">{shown(render(report))}</pre>', panes(report), failing_maps(report), race_pictures(report)]
     parts += [_facts(report), time_bar(report)]
-    opening = f'<details class="kernel" id="k{number}" data-verdict="{report.verdict}"{is_open}>'
+    opening = f'<details class="kernel" id="k{number}" data-verdict="{report.answer}"{is_open}>'
     return f"{opening}<summary>{head}</summary>{''.join(parts)}</details>"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 
 from ptx_engine.verdict import Status
@@ -16,8 +17,8 @@ _SPECIAL = re.compile(r"([\\`*_{}\[\]<>|#~])")
 
 def markdown_report(reports: Sequence[KernelReport]) -> str:
     """The table first; proved kernels have no details."""
-    counts = {status: sum(report.status is status for report in reports) for status in Status}
-    said = ", ".join(f"{count} {status.value}" for status, count in counts.items() if count) or "no kernel was validated"
+    counts = Counter(report.answer for report in sorted(reports, key=lambda report: list(Status).index(report.status)))
+    said = ", ".join(f"{count} {answer}" for answer, count in counts.items()) or "no kernel was validated"
     rows = ["# volta-pass", "", said, ""]
     if reports:
         upgrade = any(report.upgrade for report in reports)
@@ -35,7 +36,7 @@ def markdown_report(reports: Sequence[KernelReport]) -> str:
 
 def _row(report: KernelReport) -> str:
     cells = [
-        _MARKS[report.status], escaped(report.kernel), escaped(short_configuration(report)), report.verdict, str(report.output_elements),
+        _MARKS[report.status], escaped(report.kernel), escaped(short_configuration(report)), report.answer, str(report.output_elements),
         f"{report.ctas_executed}/{report.ctas_total}", finding_counts(report), f"{report.validate_s:.2f} s",
     ]  # fmt: skip
     return "| " + " | ".join(cells) + " |"
@@ -45,7 +46,7 @@ def _details(report: KernelReport) -> list[str]:
     text = render(report)
     fence = "`" * max(3, 1 + max((len(run) for run in re.findall(r"`+", text)), default=0))
     title = escaped(f"{report.kernel} {short_configuration(report)}".strip())
-    return [f"<details><summary>{title}: {report.verdict}</summary>", "", fence + "text", text, fence, "", "</details>"]
+    return [f"<details><summary>{title}: {report.answer}</summary>", "", fence + "text", text, fence, "", "</details>"]
 
 
 def escaped(text: str) -> str:
