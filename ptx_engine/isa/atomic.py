@@ -24,6 +24,7 @@ from ptx_engine.isa.memory import space_of
 from ptx_engine.isa.move import unpack
 from ptx_engine.isa.registry import constraint, instruction
 from ptx_engine.isa.values import BITS, Sym, Value, uninitialised
+from ptx_engine.syntax.ast import Reg
 
 _S = "PTX ISA 9.1, Parallel Synchronization and Communication Instructions: "
 SEM = "[sem=relaxed|acquire|release|acq_rel]"
@@ -145,6 +146,9 @@ def _decode(d: Decode, returns: bool) -> Step:
     operands = [d.srcs(first + 1 + i, width) for i in range(sources)]
     if len(targets) != count or any(len(row) != count for row in operands):
         raise ParseError(f"{d.ins.mnemonic}: vectors of {count} are needed", span=d.ins.span)
+    for element in d.elements(0) if returns else ():
+        if isinstance(element, Reg) and TYPE_BITS[d.env.register_type(element.name)] != width:
+            raise ParseError(f"{d.ins.mnemonic}: {width} bits do not go into {element.name}", span=d.ins.span)
     update = _update(d, op, kind, width)
     merge = (lambda x, y: update(x, [y])) if op in ("add", "min", "max", "and", "or", "xor") else None
     specs = [_spec(d, width, update, merge, dst) for dst in targets]

@@ -17,6 +17,7 @@ from ptx_engine.isa.fields import Slice, cut, extended, fields_of, to_value
 from ptx_engine.isa.floating import mode_of
 from ptx_engine.isa.group import Group
 from ptx_engine.isa.integer import to_signed
+from ptx_engine.isa.memory import widen
 from ptx_engine.isa.move import unpack
 from ptx_engine.isa.registry import constraint, instruction, refuse
 from ptx_engine.isa.simple import Extension
@@ -51,6 +52,13 @@ def _unary(d: Decode, compute: Function) -> Step:
     return step
 
 
+def _float_result(d: Decode, compute: Function) -> Function:
+    """``compute``, whose result of the width of its type gets zero bits above it where the destination is wider."""
+    bits, arena = TYPE_BITS[d.mods["to"]], d.arena
+    register = destination_bits(d, bits)
+    return compute if register == bits else lambda *values: widen(arena, compute(*values), bits, register, False)
+
+
 _ROUND = "!rnd=rn|rz|rm|rp"
 
 
@@ -64,7 +72,7 @@ _ROUND = "!rnd=rn|rz|rm|rp"
              "!rnd=rna [satfinite] to=tf32 type=f32", source=_S)  # fmt: skip
 def float_to_float(d: Decode) -> Step:
     target = TF32 if d.mods["to"] == "tf32" else FLOATS[d.mods["to"]]
-    return _unary(d, d.algebra.convert("id", (FLOATS[d.mods["type"]],), (target,), mode_of(d)))
+    return _unary(d, _float_result(d, d.algebra.convert("id", (FLOATS[d.mods["type"]],), (target,), mode_of(d))))
 
 
 _INTEGRAL = "int=rni|rzi|rmi|rpi"
@@ -75,7 +83,7 @@ _INTEGRAL = "int=rni|rzi|rmi|rpi"
 def float_to_integral(d: Decode) -> Step:
     """A float rounded to an integral float of the same format."""
     fmt = FLOATS[d.mods["type"]]
-    return _unary(d, d.algebra.convert(d.mods["int"], (fmt,), (fmt,), mode_of(d)))
+    return _unary(d, _float_result(d, d.algebra.convert(d.mods["int"], (fmt,), (fmt,), mode_of(d))))
 
 
 @instruction("cvt", "!rnd=rn|rz [relu] [satfinite] to=f16x2|bf16x2 type=f32", "!rnd=rn|rz satfinite relu to=f16x2|bf16x2 type=f32",
@@ -87,18 +95,19 @@ def pack_two(d: Decode) -> Step:
     d.expect(3)
     dst, a, b = d.dst(), d.src(1), d.src(2)
     fmt = _PAIR[d.mods["to"]]
-    compute = d.algebra.pack(FLOATS["f32"], (fmt, fmt), mode_of(d))
+    compute, register = d.algebra.pack(FLOATS["f32"], (fmt, fmt), mode_of(d)), destination_bits(d, 2 * fmt.bits)
 
     def step(g: Group) -> None:
         R = g.R
         low, high = R[b], R[a]
         if (low is None) == (high is None):
-            R[dst] = compute(low, high)
+            R[dst] = widen(d.arena, compute(low, high), 2 * fmt.bits, register, False)
             return
         known = 0 if high is None else fmt.bits
         halves = fields_of(compute(low, 0) if high is None else compute(0, high), 2 * fmt.bits)
         half, blank = cut(halves, known, fmt.bits), Slice((fmt, UNDEF), 0, fmt.bits)
-        R[dst] = to_value(d.arena, [*half, blank] if high is None else [blank, *half])
+        joined = to_value(d.arena, [*half, blank] if high is None else [blank, *half])
+        R[dst] = widen(d.arena, joined, 2 * fmt.bits, register, False)
 
     return step
 
@@ -120,7 +129,7 @@ def pack_random(d: Decode) -> Step:
     if len(sources) != len(places):
         raise ParseError(f"{d.ins.mnemonic} takes {len(places)} numbers, not {len(sources)}", span=d.ins.span)
     dst, random = d.dst(), d.src(d.count - 1, 32)
-    compute = d.algebra.pack_random(FLOATS["f32"], (fmt,) * len(places), places, mode_of(d))
+    compute = _float_result(d, d.algebra.pack_random(FLOATS["f32"], (fmt,) * len(places), places, mode_of(d)))
 
     def step(g: Group) -> None:
         R = g.R
@@ -139,7 +148,7 @@ def repack_two(d: Decode) -> Step:
 @instruction("cvt", f"{_ROUND} [sat] to=f16|f64 type={INT_TYPES}", f"{_ROUND} [!ftz] [sat] to=f32 type={INT_TYPES}",
              f"{_ROUND} to=bf16 type={WORD_TYPES}", source=_S)  # fmt: skip
 def integer_to_float(d: Decode) -> Step:
-    return _unary(d, d.algebra.from_integer(d.bits, d.signed, FLOATS[d.mods["to"]], mode_of(d)))
+    return _unary(d, _float_result(d, d.algebra.from_integer(d.bits, d.signed, FLOATS[d.mods["to"]], mode_of(d))))
 
 
 # Out-of-range values clamp in every float-to-integer conversion: ``.sat`` is redundant.
@@ -239,20 +248,20 @@ def cvt_pack(d: Decode) -> Step:
     d.expect(4 if d.has("ctype") else 3)
     dst, a, b = d.dst(), d.src(1, 32), d.src(2, 32)
     c = d.src(3, 32) if d.has("ctype") else None
-    arena = d.arena
+    arena, register = d.arena, destination_bits(d, 32)
 
-    def step(g: Group) -> None:
-        R = g.R
-        x, y = R[a], R[b]
-        upper = R[c] if c is not None else 0
+    def packed(x: Value, y: Value, upper: Value) -> Value:
         if any(v is None for v in (x, y, upper)):
             raise uninitialised()
         if isinstance(x, Sym) or isinstance(y, Sym) or isinstance(upper, Sym):
-            R[dst] = _pack_symbolic(arena, x, y, upper, width, signed)
-            return
-        low, high = (_saturated(to_signed(v, 32), width, signed) for v in (y, x))  # type: ignore[arg-type]
+            return _pack_symbolic(arena, x, y, upper, width, signed)
+        low, high = (_saturated(to_signed(narrow(v, 32), 32), width, signed) for v in (y, x))  # type: ignore[arg-type]
         word = low | high << width | (upper << 2 * width if c is not None else 0)  # type: ignore[operator]
-        R[dst] = word & 0xFFFFFFFF if isinstance(word, int) else (word & np.uint64(0xFFFFFFFF)).astype(np.uint32)
+        return word & 0xFFFFFFFF if isinstance(word, int) else (word & np.uint64(0xFFFFFFFF)).astype(np.uint32)
+
+    def step(g: Group) -> None:
+        R = g.R
+        R[dst] = widen(arena, packed(R[a], R[b], R[c] if c is not None else 0), 32, register, False)
 
     return step
 

@@ -15,7 +15,7 @@ from ptx_engine.errors import NotStructuredError, ParseError, UnsupportedError
 from ptx_engine.isa.algebra import Algebra
 from ptx_engine.isa.group import Group
 from ptx_engine.isa.literals import float_literal
-from ptx_engine.isa.operand_types import check_operands
+from ptx_engine.isa.operand_types import check_operands, exact_width, fits
 from ptx_engine.isa.registry import find
 from ptx_engine.isa.result_widths import result_bits
 from ptx_engine.isa.simple import Place, Simple
@@ -52,6 +52,10 @@ class Strength:
     wanted: bool
     decides: bool
     volatile: bool
+
+
+#: instructions whose generic addresses lie in shared memory
+_SHARED_ONLY = frozenset({"mbarrier", "ldmatrix", "stmatrix", "cp"})
 
 
 class MemoryOps(Protocol):
@@ -240,31 +244,48 @@ class Decode:
         if isinstance(operand, Name):
             self._check_symbol(operand.name)
             if self.env.is_symbol(operand.name):
-                return self.env.immediate(self.env.symbol_address(operand.name))
+                return self.env.immediate(self._address_in(operand.name, 0, bits))
             wide = "64" in operand.name or operand.name in ("%globaltimer", "%gridid")
             legacy = bits == 16 and self.ins.opcode in ("mov", "cvt") and operand.name.split(".")[0] in _COMPONENTS
             if legacy:
                 bits = 32
-            if bits < 32 or ((bits == 64) != wide and operand.name != "%gridid"):
+            if bits not in (32, 64) or ((bits == 64) != wide and operand.name != "%gridid"):
                 raise ParseError(f"{self.ins.mnemonic}: {operand.name} is not of {bits} bits", span=self.ins.span)
             return self.env.special_register(operand.name)
         if isinstance(operand, NameOffset):
             self._check_symbol(operand.name)
-            return self.env.immediate(self.env.symbol_address(operand.name) + operand.offset)
+            return self.env.immediate(self._address_in(operand.name, operand.offset, bits))
         raise UnsupportedError(f"{self.ins.mnemonic}: operand {type(operand).__name__} is not modelled here", feature=self.ins.mnemonic)
 
     def _check_symbol(self, name: str) -> None:
-        """Raise ParseError for a special register or a variable's address where no mov (for special registers: or cvt) reads it."""
-        readers = ("mov",) if self.env.is_symbol(name) else ("mov", "cvt")
-        if self.ins.opcode not in readers and name != "WARP_SZ":
+        """Raise ParseError where no mov or cvta reads a variable's address, no mov or conversion of an integer a special register."""
+        kind, symbol = self.mods.get("type", ""), self.env.is_symbol(name)
+        readers = ("mov", "cvta") if symbol else ("mov", "cvt")
+        special = not symbol and self.ins.opcode == "cvt" and not (self.count == 2 and kind[0] in "us" and self.mods["to"][0] in "us")
+        unread = self.ins.opcode not in readers or special or (symbol and self.has("to"))
+        if unread and name != "WARP_SZ":
             raise ParseError(f"{self.ins.mnemonic}: {name} must be moved to a register first", span=self.ins.span)
+        if kind[:1] in ("f", "p") and name != "_":
+            raise ParseError(f"{self.ins.mnemonic}: {name} is no value of type .{kind}", span=self.ins.span)
+        if self.ins.opcode == "cvta":
+            self._check_space(name, self.mods["space"].partition("::")[0])
+
+    def _address_in(self, name: str, offset: int, bits: int) -> int:
+        """The address of a variable plus an offset, as a value of a width. Raises UnsupportedError where it does not fit."""
+        address = self.env.symbol_address(name) + offset
+        if address >> bits:
+            space = self.env.symbol_space(name)
+            what = f"{self.ins.mnemonic}: the address of {name} in .{space} does not fit {bits} bits"
+            raise UnsupportedError(what, feature=f"{bits}-bit address in .{space}")
+        return address
 
     def policy(self, i: int) -> None:
         """Operand ``i``, a cache policy: there with ``.L2::cache_hint`` only. It changes no value and is not read."""
         hinted = self.has("L2::cache_hint")
         self.expect(i + hinted)
         operand = self.operand(i) if hinted else IntLit(0)
-        wide = isinstance(operand, Reg) and TYPE_BITS[self.env.register_type(operand.name)] == 64
+        kind = self.env.register_type(operand.name) if isinstance(operand, Reg) else "b8"
+        wide = TYPE_BITS[kind] == 64 and fits(kind, "u64")
         if not wide and not isinstance(operand, IntLit):
             raise ParseError(f"{self.ins.mnemonic}: a cache policy is a register of 64 bits", span=self.ins.span)
 
@@ -272,9 +293,9 @@ class Decode:
         """Raise ParseError for a source register of another width: 8 bits may stand for 16, and conversions and stores take wider ones."""
         kind = self.env.register_type(operand.name)
         held = TYPE_BITS[kind]
-        extends = self.ins.opcode in ("cvt", "st")
-        fits = held == bits or (extends and ((held == 8 and bits == 16) or bits < held <= 64))
-        if (held == 1) != (bits == 1) or not fits:
+        extends = self.ins.opcode in ("cvt", "st") and not exact_width(self.mods)
+        byte = held == 8 and bits == 16 and TYPE_BITS[self.mods["type"]] == 8
+        if (held == 1) != (bits == 1) or not (held == bits or byte or (extends and bits < held <= 64)):
             what = "a predicate is" if bits == 1 else f"{bits} bits are"
             raise ParseError(f"{self.ins.mnemonic}: {operand.name} is of type .{kind} where {what} needed", span=self.ins.span)
 
@@ -286,7 +307,8 @@ class Decode:
         if bits is None or not isinstance(operand, Reg):
             return
         kind = self.env.register_type(operand.name)
-        if TYPE_BITS[kind] != bits:
+        wider = self.ins.opcode == "cvt" and not exact_width(self.mods) and TYPE_BITS[kind] in (16, 32, 64)
+        if TYPE_BITS[kind] != bits and not (wider and TYPE_BITS[kind] > bits):
             raise ParseError(f"{self.ins.mnemonic}: a result of {bits} bits in {operand.name} of type .{kind}", span=self.ins.span)
 
     def carry_in(self) -> int:
@@ -341,7 +363,7 @@ class Decode:
         held = self.env.symbol_space(name)
         if space and held and held != space:
             raise ParseError(f"{self.ins.mnemonic}: {name} lies in .{held}, not in .{space}", span=self.ins.span)
-        if not space and held not in ("", "global") and self.ins.opcode in ("ld", "st", "atom", "red"):
+        if not space and held and (held != "global" or self.ins.opcode in _SHARED_ONLY):
             raise ParseError(f"{self.ins.mnemonic}: {name} lies in .{held}, reached by a generic access through cvta", span=self.ins.span)
 
     def place(self, i: int, space: str = "") -> Place:
@@ -349,15 +371,19 @@ class Decode:
         operand = self.operand(i)
         if not isinstance(operand, Mem):
             raise ParseError(f"{self.ins.mnemonic}: operand {i + 1} must be an address in brackets", span=self.ins.span)
+        space = space or self.mods.get("space", "").split("::")[0]
         if isinstance(operand.base, Reg):
             kind = self.env.register_type(operand.base.name)
-            if kind[0] not in "bus":
-                raise ParseError(f"{self.ins.mnemonic}: {operand.base.name} of type .{kind} is no address", span=self.ins.span)
+            if kind[0] not in "bus" or TYPE_BITS[kind] not in (32, 64) or (TYPE_BITS[kind] == 32 and space in ("", "global")):
+                where = f" in .{space}" if space else " of a generic access"
+                raise ParseError(f"{self.ins.mnemonic}: {operand.base.name} of type .{kind} is no address{where}", span=self.ins.span)
             return Place(self.env.register(operand.base.name), operand.offset)
         if isinstance(operand.base, IntLit):
+            if space != "local":
+                raise ParseError(f"{self.ins.mnemonic}: a number as an address: only .local has them", span=self.ins.span)
             return Place(None, operand.base.value + operand.offset)
         if isinstance(operand.base, Name):
-            self._check_space(operand.base.name, space or self.mods.get("space", "").split("::")[0])
+            self._check_space(operand.base.name, space)
             return Place(None, self.env.symbol_address(operand.base.name) + operand.offset)
         raise ParseError(f"{self.ins.mnemonic}: address base must be a register, a variable or a number", span=self.ins.span)
 

@@ -45,6 +45,18 @@ CONTROL: dict[str, str] = {
     "bar, barrier": "[cta] sync|arrive|red [aligned], ids 0 to 15, thread counts; red.popc.u32, red.and.pred, red.or.pred",
 }
 
+#: operands that an assembler takes, at least in some modules, and that are refused here by name
+OPERANDS: dict[str, str] = {
+    "addresses of 32 bits in .global and of generic accesses": "generic addresses have 64 bits here; ptxas warns of them",
+    "a variable of .shared, .local or .param named in a generic access": "its address is no generic one: cvta makes it one",
+    "the address of a .const or .global variable in 32 bits": "it lies above",
+    "the address of a function": "indirect calls are not modelled",
+    "special registers of the chip's state (%smid, %nsmid, %gridid, %envreg0, %pm0) and of clusters": "nothing is known of them",
+    "negated predicates as sources of and, or, xor, not and mov": "the ISA's syntax has them in setp, selp, vote and bar.red only",
+    "source registers of 128 bits for narrower values": "the ISA's table of relaxed types ends at 64 bits",
+    "literals as the A and B matrices of mma": "the ISA has registers there",
+}
+
 #: instructions that some symbolic integers do not pass, and why
 SYMBOLIC: dict[str, str] = {
     "bfe": "a position or length that differs between threads", "bfi": "a position or length that differs between threads",
@@ -86,6 +98,14 @@ def page() -> str:
     ]
     lines += ["| Instruction | Rule |", "|---|---|"]
     lines += [f"| `{opcode}` | {text} |" for opcode, rules in sorted(CONSTRAINTS.items()) for text, _ in rules]
+    lines += [
+        "",
+        "## Operands",
+        "",
+        "Operands of other types and sizes than the ISA's, as ptxas judges them, are refused; beyond that:",
+        "",
+    ]
+    lines += ["| Operand | Why it is refused |", "|---|---|", *(f"| {what} | {why} |" for what, why in OPERANDS.items())]
     lines += ["", "## Ignored modifiers", "", "| Modifiers | Why |", "|---|---|"]
     lines += [f"| {_escaped(', '.join(sorted(choices)))} | {IGNORED[name]} |" for name, choices in sorted(_ignored().items())]
     lines += ["", "## Refused on symbolic data", ""]

@@ -16,8 +16,9 @@ from ptx_engine.errors import NotStructuredError, ParseError
 from ptx_engine.isa.decode import Decode, Step
 from ptx_engine.isa.group import Group
 from ptx_engine.isa.memory import space_of
-from ptx_engine.isa.registry import instruction, refuse
+from ptx_engine.isa.registry import constraint, instruction, refuse
 from ptx_engine.isa.values import Sym, Value, uninitialised
+from ptx_engine.syntax.ast import IntLit
 
 _S = "PTX ISA 9.1, Parallel Synchronization and Communication Instructions: "
 SPACE = "[space=shared|shared::cta]"
@@ -76,6 +77,11 @@ for _modifier, _why in (
     refuse(f"mbarrier.{_modifier}", _why)
 
 
+@constraint("mbarrier", "an arrival that must not complete the phase releases")
+def _open_phase_releases(mods: dict[str, str]) -> bool:
+    return "noComplete" not in mods or mods.get("sem") != "relaxed"
+
+
 def column(value: Value, g: Group, what: str, dtype: "type[np.int64] | type[np.uint64]" = np.int64) -> np.ndarray:
     """A concrete operand as a column. Raises NotStructuredError for symbolic data."""
     if value is None:
@@ -83,6 +89,14 @@ def column(value: Value, g: Group, what: str, dtype: "type[np.int64] | type[np.u
     if isinstance(value, Sym):
         raise NotStructuredError(f"{what} depends on symbolic data", feature=what)
     return np.broadcast_to(np.asarray(value).astype(dtype), (g.n,))
+
+
+def count_of(d: Decode, i: int) -> int:
+    """The index of a source that is a number of arrivals. Raises ParseError for a literal that is none."""
+    operand = d.operand(i)
+    if isinstance(operand, IntLit) and not 1 <= operand.value <= MAX_COUNT:
+        raise ParseError(f"{d.ins.mnemonic}: {operand.value} does not lie between 1 and {MAX_COUNT}", span=d.ins.span)
+    return d.src(i, 32)
 
 
 def constant(g: Group, value: int) -> np.ndarray:
@@ -109,7 +123,7 @@ def paired(d: Decode) -> Decode:
 @instruction("mbarrier", f"init {SPACE} type=b64", source=_S + "mbarrier.init")
 def init(d: Decode) -> Step:
     d.expect(2)
-    address, count, space, env, pc = d.checked_address(0), d.src(1, 32), space_of(d), d.env, d.pc
+    address, count, space, env, pc = d.checked_address(0), count_of(d, 1), space_of(d), d.env, d.pc
     return lambda g: env.mbarriers.init(g, space, address(g.R), column(g.R[count], g, "the count of mbarrier.init"), pc)
 
 
@@ -123,13 +137,13 @@ def inval(d: Decode) -> Step:
 @instruction("mbarrier", *_forms("op=arrive|arrive_drop", "arrive"), source=_S + "mbarrier.arrive")
 def arrive(d: Decode) -> Step:
     d.expect(2, 3)
-    return _arrive(d, d.src(2, 32) if d.count == 3 else None, None, False)
+    return _arrive(d, count_of(d, 2) if d.count == 3 else None, None, False)
 
 
 @instruction("mbarrier", *_forms("op=arrive|arrive_drop noComplete", "arrive"), source=_S + "mbarrier.arrive")
 def arrive_open(d: Decode) -> Step:
     d.expect(3)
-    return _arrive(d, d.src(2, 32), None, True)
+    return _arrive(d, count_of(d, 2), None, True)
 
 
 @instruction("mbarrier", *_forms("op=arrive|arrive_drop expect_tx", "arrive"), source=_S + "mbarrier.arrive")
@@ -172,7 +186,9 @@ def transactions(d: Decode) -> Step:
 def wait(d: Decode) -> Step:
     """The limit that try_wait may give is a hint: a wait that fails can be repeated, whenever it returns."""
     paired(d).expect(*((3,) if d.mods["op"] == "test_wait" else (3, 4)))
-    parity = d.has("parity")
+    parity, operand = d.has("parity"), d.operand(2)
+    if parity and isinstance(operand, IntLit) and operand.value not in (0, 1):
+        raise ParseError(f"{d.ins.mnemonic}: a parity is 0 or 1, not {operand.value}", span=d.ins.span)
     dst, address, phase, space, env, pc = d.dst(0), d.checked_address(1), d.src(2, 32 if parity else 64), space_of(d), d.env, d.pc
     how = Wait(d.ins.mnemonic, parity, d.mod("sem") != "relaxed")
     if d.count == 4:

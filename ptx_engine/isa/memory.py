@@ -245,8 +245,11 @@ def createpolicy(d: Decode) -> Step:
     mode = d.mods["mode"]
     d.expect(*((1, 2) if mode == "fractional" else (4,) if mode == "range" else (2,)))
     if mode == "range":
-        d.address(1)
+        d.address(1, "global")
         d.src(2, 32), d.src(3, 32)
+        sizes = [operand.value if isinstance(operand, IntLit) else None for operand in (d.operand(2), d.operand(3))]
+        if sizes[0] is not None and sizes[1] is not None and sizes[0] & 0xFFFFFFFF > sizes[1] & 0xFFFFFFFF:
+            raise ParseError(f"{d.ins.mnemonic}: the primary size is at most the total one", span=d.ins.span)
     elif mode == "cvt":
         d.src(1, 64)
     elif d.count == 2:

@@ -10,15 +10,15 @@ from typing import Union
 
 import numpy as np
 
-from ptx_engine.errors import NotStructuredError, ParseError
+from ptx_engine.errors import NotStructuredError, ParseError, UnsupportedError
 from ptx_engine.isa.bits import symbolic_permute
-from ptx_engine.isa.decode import Decode, Step
+from ptx_engine.isa.decode import TYPE_BITS, Decode, Step
 from ptx_engine.isa.group import Group
 from ptx_engine.isa.registry import instruction
 from ptx_engine.isa.reinterpret import pieces_of
 from ptx_engine.isa.simple import Copy, Extension
 from ptx_engine.isa.values import BITS, UINT, Part, Sym, Value, int_fmt, narrow, split_bits, uninitialised
-from ptx_engine.syntax.ast import Name, Vec
+from ptx_engine.syntax.ast import Name, NameOffset, Reg, Vec
 from ptx_engine.terms import UNDEF, Arena
 
 _S = "PTX ISA 9.1, Data Movement and Conversion Instructions: "
@@ -80,12 +80,25 @@ def unpack(arena: Arena, value: Value, width: int, count: int) -> list[Value]:
     return pieces
 
 
+def _piece_bits(d: Decode) -> int:
+    """The width of a vector's registers: two or four of them make up one of untyped bits. Raises ParseError for anything else."""
+    vectors = [operand for operand in (d.operand(0), d.operand(1)) if isinstance(operand, Vec)]
+    if not vectors:
+        return d.bits
+    count = len(vectors[0].elements)
+    widths = {TYPE_BITS[d.env.register_type(e.name)] for e in vectors[0].elements if isinstance(e, Reg)}
+    if len(vectors) == 2 or d.mods["type"][0] != "b" or count not in (2, 4) or not widths <= {d.bits // count}:
+        raise ParseError(f"{d.ins.mnemonic}: two or four registers make up one of type .b{d.bits}", span=d.ins.span)
+    if any(isinstance(e, (Name, NameOffset)) and e.name != "_" and d.env.is_symbol(e.name) for e in vectors[0].elements):
+        raise ParseError(f"{d.ins.mnemonic}: the address of a variable is no element of a vector", span=d.ins.span)
+    return d.bits // count
+
+
 @instruction("mov", "type=pred|b16|b32|b64|u16|u32|u64|s16|s32|s64|f32|f64|b128", source=_S + "mov")
 def mov(d: Decode) -> Step:
     d.expect(2)
+    width = _piece_bits(d)
     if isinstance(d.operand(1), Vec):
-        count = len(d.elements(1))
-        width = d.bits // count
         sources, dst = d.srcs(1, width), d.dst()
 
         def packing(g: Group) -> None:
@@ -95,7 +108,7 @@ def mov(d: Decode) -> Step:
         return packing
     if isinstance(d.operand(0), Vec):
         targets, source = d.dsts(0), d.src(1)
-        count, width, arena = len(targets), d.bits // len(targets), d.arena
+        count, arena = len(targets), d.arena
 
         def unpacking(g: Group) -> None:
             R = g.R
@@ -126,6 +139,8 @@ def cvta(d: Decode) -> Step:
     d.expect(2)
     window = {"shared": SHARED_WINDOW, "local": LOCAL_WINDOW, "param": PARAM_WINDOW}.get(d.mods["space"].partition("::")[0], 0)
     dst, source, to = d.dst(), d.src(1), d.has("to")
+    if d.bits == 32:
+        raise UnsupportedError(f"{d.ins.mnemonic}: generic addresses have 64 bits", feature="32-bit generic address")
     if not window:
         d.simple = Extension(dst, source, d.bits, d.bits, False)
 
@@ -146,11 +161,17 @@ _RANGES = {
 }  # fmt: skip
 
 
+def _address_bits(d: Decode, i: int) -> int:
+    """32 for a register of 32 bits, which is extended by zeros, else 64."""
+    operand = d.operand(i)
+    return 32 if isinstance(operand, Reg) and TYPE_BITS[d.env.register_type(operand.name)] == 32 else 64
+
+
 @instruction("isspacep", "space=global|local|shared|shared::cta|shared::cluster|const|param|param::entry", source=_S + "isspacep")
 def isspacep(d: Decode) -> Step:
     """Whether a generic address lies in a state space's window (a launch without clusters is a cluster of one CTA)."""
     d.expect(2)
-    dst, source, space = d.dst(), d.src(1, 64), d.mods["space"].partition("::")[0]
+    dst, source, space = d.dst(), d.src(1, _address_bits(d, 1)), d.mods["space"].partition("::")[0]
     inside = [_RANGES[space]] if space in _RANGES else list(_RANGES.values())
 
     def step(g: Group) -> None:

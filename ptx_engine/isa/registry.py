@@ -44,15 +44,20 @@ class Form:
 
     def match(self, modifiers: tuple[str, ...]) -> dict[str, str] | None:
         """Slot name -> chosen modifier, or None if the pattern does not fit."""
-        found: dict[str, str] = {}
-        i = 0
-        for slot in self.slots:
-            if i < len(modifiers) and modifiers[i] in slot.choices:
-                found[slot.name] = modifiers[i]
-                i += 1
-            elif not slot.optional:
-                return None
-        return found if i == len(modifiers) else None
+        return match_slots(self.slots, modifiers)
+
+
+def match_slots(slots: tuple[Slot, ...], modifiers: tuple[str, ...]) -> dict[str, str] | None:
+    """Slot name -> chosen modifier, or None if they do not fit."""
+    found: dict[str, str] = {}
+    i = 0
+    for slot in slots:
+        if i < len(modifiers) and modifiers[i] in slot.choices:
+            found[slot.name] = modifiers[i]
+            i += 1
+        elif not slot.optional:
+            return None
+    return found if i == len(modifiers) else None
 
 
 FORMS: dict[str, list[Form]] = {}

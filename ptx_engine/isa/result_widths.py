@@ -1,6 +1,7 @@
 """How wide the register of a result must be: what an instruction computes fits its destination exactly, or is refused.
 
-Loads and conversions may write a wider register (PTX ISA 9.1, "Operand Size Exceeding Instruction-Type Size"); their own specs extend.
+Loads and conversions may write a wider register (PTX ISA 9.1, "Operand Size Exceeding Instruction-Type Size"); their own specs extend. Of a
+conversion the width is the least one.
 Nothing is said about vectors, fragments and what an extern call returns.
 """
 
@@ -24,10 +25,27 @@ def _typed(mods: Modifiers, widths: Widths) -> int:
     return 2 * width if mods.get("mode") == "wide" else width
 
 
-_RULES: dict[str, Callable[[Modifiers, Widths], int]] = {
+def _barrier_result(mods: Modifiers) -> int | None:
+    if "pending_count" in mods:
+        return 32
+    return {"arrive": 64, "arrive_drop": 64, "test_wait": 1, "try_wait": 1}.get(mods.get("op", ""))
+
+
+def _reduced(mods: Modifiers) -> int | None:
+    reduce = mods.get("reduce")
+    return None if reduce is None else 32 if reduce == "popc" else 1
+
+
+def _converted(mods: Modifiers, widths: Widths) -> int:
+    return 32 if "pack" in mods else widths[mods["to"]]
+
+
+_RULES: dict[str, Callable[[Modifiers, Widths], int | None]] = {
     **dict.fromkeys(_TYPED.split(), _typed), **dict.fromkeys(_WORDS.split(), lambda mods, widths: 32),
     **dict.fromkeys(_PREDICATES.split(), lambda mods, widths: 1), "set": lambda mods, widths: widths[mods["out"]],
-    "vote": lambda mods, widths: 32 if mods["mode"] == "ballot" else 1,
+    "vote": lambda mods, widths: 32 if mods["mode"] == "ballot" else 1, **dict.fromkeys(("elect", "movmatrix"), lambda mods, widths: 32),
+    "createpolicy": lambda mods, widths: 64, "mbarrier": lambda mods, widths: _barrier_result(mods),
+    **dict.fromkeys(("bar", "barrier"), lambda mods, widths: _reduced(mods)), "cvt": lambda mods, widths: _converted(mods, widths),
 }  # fmt: skip
 
 

@@ -22,7 +22,7 @@ from ptx_engine.isa.memory import space_of
 from ptx_engine.isa.mma_integer import IntegerProduct, integer_product_step
 from ptx_engine.isa.mma_shapes import ACCUMULATORS, ELEMENTS, extents
 from ptx_engine.isa.move import pack, require_vec, unpack
-from ptx_engine.isa.registry import instruction
+from ptx_engine.isa.registry import constraint, instruction
 from ptx_engine.isa.shuffle import uniform
 from ptx_engine.isa.tensor_core import element_of, float_product_step, require_warps
 from ptx_engine.isa.values import Value
@@ -79,11 +79,9 @@ def _addresses(fragment: Fragment, layout: str, stride: int) -> tuple[np.ndarray
     width in bits of one access."""
     row, col = fragment.places()
     along_columns = (layout == "row") != fragment.transposed  # memory is contiguous along the layout's columns
-    if fragment.bits < 8:
-        if not along_columns:
-            raise NotStructuredError(
-                "a wmma matrix of less than a byte an element must be row-major (A) or column-major (B)", feature="wmma layout"
-            )
+    if fragment.bits < 8:  # A by rows, B by columns
+        if stride * fragment.bits % 8:
+            raise NotStructuredError(f"a wmma matrix whose rows are {stride} elements of {fragment.bits} bits", feature="wmma stride")
         return ((row * stride + col) * fragment.bits // 8)[:, None, :], fragment.register_bits
     size = fragment.bits // 8
     if along_columns and stride % fragment.per == 0:
@@ -131,8 +129,8 @@ _LOADS = [
     f"which=a|b sync aligned layout=row|col shape={_HALF} {_SPACE} type=f16|bf16|s8|u8",
     f"which=a|b sync aligned layout=row|col shape=m16n16k8 {_SPACE} type=tf32",
     f"which=a|b sync aligned layout=row|col shape=m8n8k4 {_SPACE} type=f64",
-    f"which=a|b sync aligned layout=row|col shape=m8n8k32 {_SPACE} type=s4|u4",
-    f"which=a|b sync aligned layout=row|col shape=m8n8k128 {_SPACE} type=b1",
+    *(f"which={which} sync aligned layout={layout} shape={shape} {_SPACE} type={kinds}"
+      for which, layout in (("a", "row"), ("b", "col")) for shape, kinds in (("m8n8k32", "s4|u4"), ("m8n8k128", "b1"))),
     f"which=c sync aligned layout=row|col shape={_HALF} {_SPACE} type=f16|f32|s32",
     f"which=c sync aligned layout=row|col shape=m16n16k8 {_SPACE} type=f32",
     f"which=c sync aligned layout=row|col shape=m8n8k4 {_SPACE} type=f64",
@@ -191,6 +189,11 @@ def store(d: Decode) -> Step:
                 memory.store(g, space, start + _tiled(lanes, g), [piece], (width,), pc)
 
     return step
+
+
+@constraint("wmma", "A and B are of one type")
+def _same_types(mods: dict[str, str]) -> bool:
+    return mods.get("atype") == mods.get("btype")
 
 
 _MMA = "sync aligned alayout=row|col blayout=row|col"

@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from ptx_engine.errors import UnsupportedError
+from ptx_engine.errors import ParseError, UnsupportedError
 from ptx_engine.machine.call_site import CallSite, call_site
 from ptx_engine.machine.extern_calls import extern_call
 from ptx_engine.machine.operand_names import renamed
 from ptx_engine.syntax import flatten
-from ptx_engine.syntax.ast import FlatFunction, Function, Instruction, Mem, Module, Name, Operand, Param, Reg, Variable
+from ptx_engine.syntax.ast import FlatFunction, FloatLit, Function, Instruction, Mem, Module, Name, Operand, Param, Reg, Variable
 
 #: instructions and labels of a function after inlining; a chain of functions that call the next one twice doubles at each
 MAX_SIZE = 1 << 17
@@ -32,8 +32,9 @@ class Inlined:
 
 
 def inline(function: Function, module: Module, externs: Mapping[str, str]) -> Inlined:
-    """The flat function with all calls replaced. Raises UnsupportedError (recursion, indirect calls, unknown externs), ParseError."""
+    """The flat function with all calls replaced. Raises UnsupportedError (recursion, indirect calls, unknown externs) and ParseError."""
     flat = flatten(function, module)
+    _check_inputs(flat)
     if not any(i.opcode == "call" for i in flat.instructions):
         return Inlined(flat)
     return _Inliner(module, externs).run(flat)
@@ -65,7 +66,9 @@ class _Inliner:
             if callee in path:
                 cycle = " -> ".join([*path[path.index(callee) :], callee])
                 raise UnsupportedError(f"recursion: {cycle}", feature="recursion", span=self.functions[callee].span)
-            flats[callee] = _with_local_params(flatten(self.functions[callee], self.module))
+            flat = flatten(self.functions[callee], self.module)
+            _check_inputs(flat)
+            flats[callee] = _with_local_params(flat)
             path.append(callee)
         return Inlined(self.expanded[entry.function.name], list(self.assumptions))
 
@@ -171,11 +174,11 @@ class _Splice:
 
     def _pass(self, formal: Param, actual: Operand) -> None:
         if formal.space == "reg":
-            self._emit("mov", (_bits_type(formal),), (self._register(formal), actual))
+            self._emit("mov", (_value_type(formal, actual),), (self._register(formal), actual))
         elif isinstance(actual, Name):
             self._alias(formal, actual)
         else:
-            self._emit("st", ("local", _bits_type(formal)), (Mem(self._local(formal)), actual))
+            self._emit("st", ("local", _value_type(formal, actual)), (Mem(self._local(formal)), actual))
 
     def _result(self, formal: Param, actual: Operand) -> tuple[str, tuple[str, ...], tuple[Operand, ...]] | None:
         """The instruction that brings a result to the caller; None where the callee writes it there itself."""
@@ -247,6 +250,20 @@ def _formals(function: Function) -> set[str]:
 
 def _bits_type(formal: Param) -> str:
     return "pred" if formal.type == "pred" else f"b{8 * formal.size}"
+
+
+def _check_inputs(flat: FlatFunction) -> None:
+    """Raise ParseError for a store to an input parameter: they are read only."""
+    inputs = {p.name for p in flat.function.params} - {v.name for v in flat.variables}
+    for instruction in flat.instructions:
+        place = instruction.operands[0] if instruction.opcode == "st" and instruction.operands else None
+        if isinstance(place, Mem) and isinstance(place.base, Name) and place.base.name in inputs:
+            raise ParseError(f"{instruction.mnemonic}: input parameter {place.base.name} is written", span=instruction.span)
+
+
+def _value_type(formal: Param, actual: Operand) -> str:
+    """The type under which an argument goes to a parameter: a floating-point literal keeps its own."""
+    return formal.type if isinstance(actual, FloatLit) and formal.type in ("f32", "f64") else _bits_type(formal)
 
 
 def _with_local_params(flat: FlatFunction) -> FlatFunction:

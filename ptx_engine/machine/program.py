@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ptx_engine.errors import ParseError, PtxError, Span, UnsupportedError
+from ptx_engine.isa.control import control_modifiers
 from ptx_engine.isa.decode import Step
 from ptx_engine.isa.registry import find
 from ptx_engine.isa.simple import Simple
@@ -208,10 +209,11 @@ class Program:
             end.predicate, end.negated = self._env.register(instruction.predicate.name), instruction.negated
             self._env.read_slots.add(end.predicate)
             block.uses |= {end.predicate} - block.defines
-        self.uses[pc] = RecordingDecode(self._env, instruction, pc, {}).uses(end.predicate)
+        mods = control_modifiers(instruction)
+        self.uses[pc] = RecordingDecode(self._env, instruction, pc, mods).uses(end.predicate)
         after = (pc + 1,)
         if instruction.opcode == "bra":
-            operand = instruction.operands[0] if instruction.operands else None
+            operand = instruction.operands[0]
             if not isinstance(operand, Name):
                 raise UnsupportedError("bra through a register", feature="indirect branch")
             end.kind, end.targets = "branch", (self._target(instruction, operand.name), *after)
@@ -221,7 +223,7 @@ class Program:
             end.kind = "trap"
         elif instruction.opcode not in EXITS:
             end.kind, end.targets = "barrier", after
-            end.barrier = self._barrier(instruction, end, block)
+            end.barrier = self._barrier(instruction, mods, end, block)
         if end.kind in ("exit", "trap"):
             end.targets = after if end.predicate is not None else ()
         return end
@@ -239,33 +241,24 @@ class Program:
         if end.predicate is not None:
             raise UnsupportedError("brx.idx under a predicate", feature="brx.idx")
 
-    def _barrier(self, instruction: Instruction, end: Terminator, block: Block) -> BarrierOp:
-        mods = [m for m in instruction.modifiers if m not in ("aligned", "cta")]
-        kind = mods[0] if mods else ""
-        d = RecordingDecode(self._env, instruction, end.pc, {"type": "u32"})
-        aligned = "aligned" in instruction.modifiers or instruction.opcode == "bar"
-        if kind == "red":
-            op = self._reduction(d, mods)
-        elif kind in ("sync", "arrive") and len(mods) == 1:
-            count = d.src(1, 32) if d.count == 2 else None
-            if kind == "arrive" and count is None:
-                raise ParseError(f"{instruction.mnemonic} needs a thread count", span=instruction.span)
-            op = BarrierOp(kind, d.src(0, 32), count)
+    def _barrier(self, instruction: Instruction, mods: dict[str, str], end: Terminator, block: Block) -> BarrierOp:
+        d = RecordingDecode(self._env, instruction, end.pc, {"type": "u32", **mods})
+        if mods["op"] == "red":
+            op = self._reduction(d, mods["reduce"])
         else:
-            raise UnsupportedError(f"instruction {instruction.mnemonic} is not modelled", feature=instruction.mnemonic)
-        op.aligned = aligned
+            op = BarrierOp(mods["op"], d.src(0, 32), d.src(1, 32) if d.count == 2 else None)
+        op.aligned = "aligned" in mods or instruction.opcode == "bar"
         self.uses[end.pc] = d.uses(end.predicate)
         self._env.read_slots.update(d.reads)
         block.uses |= d.reads - block.defines
         block.defines |= d.writes if instruction.predicate is None else set()
         return op
 
-    def _reduction(self, d: "RecordingDecode", mods: list[str]) -> BarrierOp:
+    def _reduction(self, d: "RecordingDecode", reduce: str) -> BarrierOp:
         """bar.red.popc.u32 d, a [, b], {!}c and bar.red.and/or.pred p, a [, b], {!}c."""
-        d.expect(3, 4)
         operand, negated = d.predicate(d.count - 1)
         count = d.src(2, 32) if d.count == 4 else None
-        return BarrierOp("red", d.src(1, 32), count, mods[1], d.dst(0), operand, negated)
+        return BarrierOp("red", d.src(1, 32), count, reduce, d.dst(0), operand, negated)
 
     def _liveness(self) -> None:
         """Backward data flow over blocks: what each block's start needs."""

@@ -7,6 +7,7 @@ additions; the typed accesses through them, or for untyped ones the uses of what
 from __future__ import annotations
 
 from ptx_engine.errors import UnsupportedError
+from ptx_engine.isa.decode import TYPE_BITS
 from ptx_engine.machine.operand_names import names_of, registers_of
 from ptx_engine.syntax.ast import FlatFunction, Instruction, Mem, Variable
 
@@ -53,7 +54,7 @@ def _mentions(operand: object, name: str, holders: set[str]) -> bool:
 
 def _accessed(access: Instruction, flat: FlatFunction) -> str:
     """The dtype of one access; an untyped one is what the uses (or the origin) of its registers say."""
-    kind = access.modifiers[-1]
+    kind = next(m for m in reversed(access.modifiers) if m in TYPE_BITS)  # .v2.f32.add has the operation last
     if kind in FLOAT_TYPES:
         return FLOAT_TYPES[kind]
     if kind[0] != "b":

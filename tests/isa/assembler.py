@@ -12,7 +12,7 @@ import triton
 
 PTXAS = Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / "ptxas-blackwell"
 ARCH, VERSION = "sm_100a", "9.1"
-_ERROR = re.compile(r"ptxas\S* .*, line (\d+); error\s*: (.*)")
+_ERROR = re.compile(r"ptxas\S* .*, line (\d+); (?:error|fatal)\s*: (.*)")
 
 
 def complaints(text: str, arch: str = ARCH) -> dict[int, str]:

@@ -14,7 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from one_instruction import run_one
 
+from ptx_engine import emulate
 from ptx_engine.errors import PtxError
+from ptx_engine.launch import Launch, Role, TensorArg, bind
+from ptx_engine.machine import execute
+from ptx_engine.syntax import parse
+from ptx_engine.terms import Arena
 
 INTS = [f"{k}{b}" for k in "us" for b in (8, 16, 32, 64)]
 UINT = {8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64}
@@ -199,6 +204,37 @@ def test_a_wider_destination_register_is_extended() -> None:
     assert run_one("cvt.rzi.u8.f32 d0, a0;", [x], np.uint32).tolist() == [200, 0, 0]
     assert run_one("cvt.s8.s32 d0, a0;", [np.array([0x180, 0x7F], np.uint32)], np.uint32).tolist() == [0xFFFFFF80, 0x7F]
     assert run_one("cvt.u8.u32 d0, a0;", [np.array([0x1FF], np.uint32)], np.uint64).tolist() == [0xFF]
+
+
+@pytest.mark.parametrize(("text", "bits"), [
+    ("cvt.rn.f16.f32 d0, a0;", 0x3E00), ("cvt.rni.f32.f32 d0, a0;", 0x40000000), ("cvt.rn.f32.s32 d0, a0;", 0x4E7F0000), ("cvt.ftz.f32.f32 d0, a0;", 0x3FC00000),
+    ("cvt.rn.f16x2.f32 d0, a0, a0;", 0x3E003E00), ("cvt.rs.f16x2.f32 d0, a0, a0, a0;", 0x3E003E00), ("cvt.pack.sat.u16.s32 d0, a0, a0;", 0xFFFFFFFF),
+])  # fmt: skip
+def test_a_wider_destination_has_zeros_above_a_float(text: str, bits: int) -> None:
+    """Nothing is left of what the register held, and arithmetic on the whole register sees all of it."""
+    above, other = 0x1234 << 48, 0x5678 << 48
+    for count in (1, 3):  # as a number and as columns
+        one_and_a_half = np.full(count, 0x3FC00000, np.uint32)
+        wide = np.array([above, other, above][:count], np.uint64)
+        got = run_one(f"mov.b64 d0, -1; {text} add.u64 d0, d0, a1;", [one_and_a_half, wide], np.uint64)
+        assert got.tolist() == [bits + int(w) for w in wide]
+
+
+def test_a_wider_destination_of_a_symbolic_float() -> None:
+    """f16 beside zero bits: two of them make a pair by a shift and an or, as compilers pack."""
+    text = """.version 9.1\n.target sm_80\n.address_size 64
+.visible .entry k(.param .u64 x, .param .u64 o) {
+.reg .b32 %r<5>; .reg .b16 %h<3>; .reg .b64 %d<3>; .reg .f32 %f<3>;
+ld.param.u64 %d1, [x]; ld.param.u64 %d2, [o]; ld.global.v2.f32 {%f1, %f2}, [%d1];
+cvt.rn.f16.f32 %r1, %f1; cvt.rn.f16.f32 %r2, %f2; shl.b32 %r3, %r2, 16; or.b32 %r4, %r3, %r1; st.global.b32 [%d2], %r4; ret; }"""
+    out = np.zeros(2, np.float16)
+    emulate(text, None, 1, 1, [np.array([1.5, -2.0], np.float32), out])
+    assert out.tolist() == [1.5, -2.0]
+    args = (TensorArg("x", "f32", (2,)), TensorArg("o", "f16", (2,), Role.OUT))
+    arena = Arena()
+    found = execute(parse(text), "k", bind(Launch((1, 1, 1), (1, 1, 1), args), arena))
+    base = arena.inputs[0].base
+    assert not found.findings and found.footprints["o"].ids.tolist() == [-1 - base, -2 - base]
 
 
 # --- packed ---------------------------------------------------------------------------------------------------

@@ -26,7 +26,7 @@ def test_literals_of_the_other_kind(line: str, wrong: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "wanted"), [("mov.b32 d0, 1.5;", 0x3FC00000), ("mov.b32 d0, 0f3F800000;", 0x3F800000), ("mov.b32 d0, 7;", 7)]
+    ("line", "wanted"), [("mov.b32 d0, 0f3FC00000;", 0x3FC00000), ("mov.b32 d0, 0f3F800000;", 0x3F800000), ("mov.b32 d0, 7;", 7)]
 )
 def test_untyped_bits_take_both(line: str, wanted: int) -> None:
     assert run_one(line, [np.array([1], np.uint32)], np.uint32).tolist() == [wanted]

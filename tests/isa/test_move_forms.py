@@ -132,6 +132,36 @@ def test_addresses_and_state_spaces() -> None:
     assert out.tolist() == [77, 77, 1, 0]
 
 
+@pytest.mark.parametrize(("space", "name"), [("global", "gv"), ("shared", "sv"), ("local", "lv"), ("const", "cv"), ("param", "out")])
+def test_the_generic_address_of_a_variable(space: str, name: str) -> None:
+    """cvta of a name, with and without an offset, is cvta of the address that mov gives."""
+    text = f""".version 8.8\n.target sm_80\n.address_size 64\n.global .b32 gv[8]; .const .b32 cv[8];
+.visible .entry k(.param .u64 out) {{ .shared .b32 sv[8]; .local .b32 lv[8]; .reg .b64 %d<9>; .reg .pred %p<3>; .reg .b32 %r<3>;
+ld.param.u64 %d0, [out]; mov.u64 %d1, {name}; cvta.{space}.u64 %d2, %d1; cvta.{space}.u64 %d3, {name}; cvta.{space}.u64 %d4, {name}+8;
+sub.u64 %d3, %d3, %d2; sub.u64 %d4, %d4, %d2; st.global.v2.u64 [%d0], {{%d3, %d4}}; ret; }}"""
+    out = np.full(2, 99, np.uint64)
+    emulate(text, None, 1, 1, [out])
+    assert out.tolist() == [0, 8]
+
+
+def test_a_narrow_generic_address_is_extended() -> None:
+    """32 bits extended by zeros lie in global memory: the windows of the other spaces are above."""
+    texts = [f"mov.u32 %r0, -8; isspacep.{space} %p0, %r0; selp.b32 %r1, 1, 0, %p0;" for space in ("global", "shared", "local", "const")]
+    out = np.zeros(1, np.uint32)
+    found = []
+    for text in texts:
+        emulate(
+            f""".version 8.8\n.target sm_80\n.address_size 64\n.visible .entry k(.param .u64 out) {{ .reg .pred %p0; .reg .b32 %r<2>; .reg .b64 %d0;
+{text} ld.param.u64 %d0, [out]; st.global.b32 [%d0], %r1; ret; }}""",
+            None,
+            1,
+            1,
+            [out],
+        )
+        found.append(int(out[0]))
+    assert found == [1, 0, 0, 0]
+
+
 def test_modes_that_are_not_there() -> None:
     x = np.zeros(1, np.uint32)
     run_one("prmt.b32.rc8 d0, a0, a0, a0;", [x], np.uint32)

@@ -29,7 +29,7 @@ def misuse(execution: Execution) -> list[Finding]:
 
 
 def test_a_count_that_is_no_multiple_of_the_warp_size() -> None:
-    (finding,) = misuse(ran(OWN + "barrier.sync 1, 48;\n" + STORE, 64))
+    (finding,) = misuse(ran(OWN + "mov.u32 %r9, 48; barrier.sync 1, %r9;\n" + STORE, 64))
     assert finding.message == "thread count 48 is not a positive multiple of the warp size"
     assert misuse(ran(OWN + "barrier.sync 1, 64;\n" + STORE, 64)) == []
 

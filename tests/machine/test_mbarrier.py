@@ -219,7 +219,9 @@ def test_counts_of_arrivals() -> None:
 
 @pytest.mark.parametrize(("count", "said"), [(0, "count of 0"), (1 << 20, "count of 1048576")])
 def test_counts_that_an_mbarrier_cannot_have(count: int, said: str) -> None:
-    assert said in ran("mov.u32 %r9, 0;\n", count=count)[0].findings[0].message
+    text = START.format(count="%r9").replace("@%p1 mbarrier", f"mov.u32 %r9, {count};\n@%p1 mbarrier")
+    execution, _ = run(module(text, shared=SHARED), [out(64)], block=64, grid=1)
+    assert said in execution.findings[0].message
     assert kinds(ran("mov.u32 %r9, 0;\n", count=(1 << 20) - 1)[0]) == []
 
 

@@ -60,6 +60,17 @@ def test_untyped_contents_are_what_their_uses_say() -> None:
     assert arena.inputs[-1].fmt == "f32"
 
 
+def test_the_type_of_an_atomic_stands_before_its_operation() -> None:
+    """.v2.f32.add has the operation last."""
+    declared = ".global .align 8 .b8 sums[8];"
+    body = (
+        OWN + "mov.f32 %f1, 0f3F800000; mov.f32 %f2, 0f40000000; red.global.v2.f32.add [sums], {%f1, %f2}; ld.global.f32 %f3, [sums+4];\n"
+    )
+    text = module(body + "st.global.f32 [%d1], %f3;\n", shared=declared)
+    sums = np.zeros(1, np.float32)
+    assert not emulate(text, None, 1, 1, [sums]).findings and sums.tolist() == [2.0]
+
+
 def test_contents_used_as_two_types_are_refused() -> None:
     body = OWN + "ld.const.f32 %f1, [w]; ld.const.s16 %h1, [w+4]; st.global.f32 [%d1], %f1;\n"
     with pytest.raises(UnsupportedError, match="accessed as f32 and s16"):
