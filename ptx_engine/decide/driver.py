@@ -262,7 +262,7 @@ class _Decision:
         rows = tensor.where(State.MATCHED)
         if not len(rows):
             return
-        middle = max(0, len(rows) // 2 - 1)
+        middle = min(len(rows) // 2, len(rows) - 1) & ~1  # (outputs of one row, where rows have an even length)
         few = len(self.arena) > _SMALL_ARENA
         sample = rows[middle : middle + _GLANCE] if few else rows[np.unique(np.linspace(0, len(rows) - 1, _SAMPLE).astype(np.intp))]
         if len(self._screen(tensor, sample)[0]):

@@ -1,8 +1,8 @@
 """Traversal shared by every evaluator: the terms below some outputs, in batches whose operands are all in earlier batches.
 
 The number of batches is the depth of the terms, not their number. Values live in dense tables with one row per position:
-interned constants first (position = id), then the inputs that are needed, then nodes in evaluation order, so that a batch
-writes one slice. Steps hold positions, not ids; ``Plan.at`` translates.
+interned constants first (position = id), then the inputs that are needed, then nodes batch by batch, so that a batch writes
+one slice. Steps hold positions, not ids; ``Plan.at`` translates.
 """
 
 from __future__ import annotations
@@ -27,11 +27,12 @@ _EXTREME[[Op.MAX, Op.MIN, Op.NMAX, Op.NMIN]] = True
 
 @dataclass
 class Plan:
-    """Batches in evaluation order. ``need`` (part masks) is indexed by id, inputs (negative ids) at its end; ``ids`` and
-    ``codes`` (operator codes, 0 for inputs) by position; ``constants`` positions are reserved for interned constants."""
+    """Batches of ids in evaluation order; ``steps`` are those of positions. ``need`` (part masks) is indexed by id, inputs (negative
+    ids) at its end; ``ids`` and ``codes`` (operator codes, 0 for inputs) by position; ``constants`` positions are reserved for
+    interned constants."""
 
     arena: Arena
-    steps: list[Step]
+    batches: list[Step]
     need: np.ndarray
     position: np.ndarray
     ids: np.ndarray
@@ -39,6 +40,23 @@ class Plan:
     constants: int
     inputs: int
     _extremes: np.ndarray | None = None
+    _steps: list[Step] | None = None
+
+    @property
+    def steps(self) -> list[Step]:
+        """All batches as positions, which are kept: for those who go through them several times."""
+        if self._steps is None:
+            places = Places(self.position, sum(step.held() for step in self.batches))
+            self._steps = [step.moved(places.of) for step in self.batches]
+        return self._steps
+
+    def each(self) -> Iterator[Step]:
+        """All batches as positions, one after the other: what one takes is in the cache still when the next one is made."""
+        for step in self.batches:
+            yield step.moved(self._places)
+
+    def _places(self, ids: np.ndarray) -> np.ndarray:
+        return self.position.take(ids, mode="wrap")  # (every id is one of the plan's)
 
     @property
     def extremes(self) -> np.ndarray:
@@ -51,10 +69,10 @@ class Plan:
     def upward(self, level: int) -> Iterator[Step]:
         """Steps in evaluation order (operands first), restricted to the nodes needed at a level."""
         bit = 1 << level
-        for step in self.steps:
+        for step in self.batches:
             part = step.restricted(bit)
             if part is not None:
-                yield part
+                yield part.moved(self._places)
 
     def at(self, ids: np.ndarray) -> np.ndarray:
         """Positions of ids below the outputs. Raises KeyError for any other id."""
@@ -109,20 +127,21 @@ def _fastest(arena: Arena, outputs: int) -> Mode:
 
 
 def _placed(arena: Arena, steps: list[Step], need: np.ndarray) -> Plan:
-    """Give every id a position, and every step positions."""
+    """Give every id a position, and every step positions: what is needed at the same levels lies together, so that the tables of
+    levels hold little that is not needed there."""
     size = len(arena)
     constants = min(len(arena.consts), CONST_CAP)
     inputs = -1 - (len(need) - 1 - size - np.flatnonzero(need[size:])[::-1])
-    ids = np.concatenate((np.arange(constants), inputs, *(step.ids.ravel() for step in steps))).astype(np.int32)
+    by_level = sorted(steps, key=lambda step: int(np.bitwise_or.reduce(step.need)))
+    ids = np.concatenate((np.arange(constants, dtype=np.int32), inputs.astype(np.int32), *(step.ids.ravel() for step in by_level)))
     position = np.zeros(len(need), np.int32)
     position[ids] = np.arange(len(ids), dtype=np.int32)
     codes = np.zeros(len(ids), np.uint8)
     first = constants + len(inputs)
-    for step in steps:
+    for step in by_level:
         codes[first : first + step.ids.size] = step.op
         first += step.ids.size
-    places = Places(position, sum(step.held() for step in steps))
-    return Plan(arena, [step.moved(places.of) for step in steps], need, position, ids, codes, constants, len(inputs))
+    return Plan(arena, steps, need, position, ids, codes, constants, len(inputs))
 
 
 class Places:

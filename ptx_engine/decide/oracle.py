@@ -40,7 +40,7 @@ class Reals:
             self._run()
 
     def _run(self) -> None:
-        for step in self.plan.steps:
+        for step in self.plan.each():
             evaluator = EVALUATORS[step.op]
             size = max(1, _CHUNK // max(1, step.operands.shape[1])) if step.operands is not None else _CHUNK
             for start in range(0, len(step.need), size):
