@@ -30,9 +30,11 @@ SPACES = ("global", "const")
 
 @dataclass
 class VariableBuffer(Buffer):
-    """A module variable in place. ``initial`` holds its bytes, None where they are symbolic."""
+    """A module variable in place. ``initial`` holds its bytes, None where they are symbolic; ``elsewhere``: the variable where it is
+    declared ``.extern`` and nothing in the module defines it."""
 
     initial: "np.ndarray | None" = None
+    elsewhere: Variable | None = None
 
 
 def with_variables(module: Module, flat: FlatFunction, bound: BoundLaunch) -> tuple[BoundLaunch, dict[str, int]]:
@@ -61,7 +63,8 @@ _NAMELESS = (Reg, IntLit, FloatLit)
 
 def _used(module: Module, flat: FlatFunction) -> list[Variable]:
     """Variables that instructions name, and those that their initialisers point to, by address: in order of declaration."""
-    known = {v.name: v for v in (*module.variables, *flat.variables) if v.space in SPACES}
+    declared = [v for v in (*module.variables, *flat.variables) if v.space in SPACES]
+    known = {v.name: v for v in sorted(declared, key=lambda v: v.linkage != "extern")}  # a definition counts, wherever it stands
     if not known:
         return []
     named = (operand for i in flat.instructions for operand in i.operands if not isinstance(operand, _NAMELESS))
@@ -95,7 +98,8 @@ def _buffer(variable: Variable, addresses: dict[str, int], bound: BoundLaunch, n
     if given:
         bound.arena.assumptions.setdefault(f"variable {variable.name} holds its initialiser at the launch")
         return VariableBuffer(arg, number, addresses[variable.name], None, initial_bytes(variable, addresses))
-    return VariableBuffer(arg, number, addresses[variable.name], _input(bound.arena, variable, dtype, count))
+    elsewhere = variable if variable.linkage == "extern" else None
+    return VariableBuffer(arg, number, addresses[variable.name], _input(bound.arena, variable, dtype, count), None, elsewhere)
 
 
 def _declared_dtype(variable: Variable) -> str:
@@ -145,5 +149,11 @@ def _bits(value: Initial, variable: Variable, addresses: dict[str, int]) -> int:
 
 
 def zero_bytes(buffer: VariableBuffer) -> np.ndarray:
-    """A writable copy of the initial bytes, zeros where there are none (what the ISA gives a variable by default)."""
+    """A writable copy of the initial bytes, zeros where there are none (what the ISA gives a variable by default). Raises UnsupportedError for
+    a variable of another module: it holds what that one says."""
+    if buffer.elsewhere is not None:
+        raise UnsupportedError(
+            f"variable {buffer.elsewhere.name} is .extern, and nothing in the module defines it", feature="variable of another module",
+            span=buffer.elsewhere.span, hint="link the module that defines it",
+        )  # fmt: skip
     return np.zeros(buffer.bytes, UINT[8]) if buffer.initial is None else buffer.initial.copy()
