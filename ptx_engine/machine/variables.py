@@ -149,8 +149,9 @@ def _bits(value: Initial, variable: Variable, addresses: dict[str, int]) -> int:
 
 
 def zero_bytes(buffer: VariableBuffer) -> np.ndarray:
-    """A writable copy of the initial bytes, zeros where there are none (what the ISA gives a variable by default). Raises UnsupportedError for
-    a variable of another module: it holds what that one says."""
+    """A writable copy of the initial bytes, zeros where there are none (what the ISA gives a variable by default).
+
+    Raises UnsupportedError for a variable of another module: it holds what that one says."""
     if buffer.elsewhere is not None:
         raise UnsupportedError(
             f"variable {buffer.elsewhere.name} is .extern, and nothing in the module defines it", feature="variable of another module",

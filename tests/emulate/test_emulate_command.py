@@ -51,6 +51,21 @@ def test_into_a_folder(folder: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert np.load("x.npy").tolist() == list(range(8)) and np.load("results/x.npy").tolist() == [0, 3, 6, 9, 4, 5, 6, 7]
 
 
+@pytest.mark.parametrize("words", [
+    ["emulate", "k.ptx", "--grid", "1", "--block", "32", "x.npy", "-2.5", "8"], ["emulate", "--grid", "1", "--block", "32", "k.ptx", "x.npy", "-2.5", "8"],
+    ["emulate", "k.ptx", "x.npy", "--grid", "1", "-2.5", "--block", "32", "8"],
+])  # fmt: skip
+def test_arguments_stand_on_both_sides_of_options(words: list[str], folder: Path) -> None:
+    assert main(words) == 0
+    assert np.load("x.npy").tolist() == [-2.5 * i for i in range(8)]
+
+
+def test_an_unknown_option_is_no_argument(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["emulate", "k.ptx", "--grid", "1", "--block", "32", "--blok", "x.npy", "2.5", "8"])
+    assert "unrecognized arguments: --blok" in capsys.readouterr().err
+
+
 def test_nothing_written(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert emulate("x.npy", "1", "8") == 0
     assert "no array changed" in capsys.readouterr().out

@@ -135,7 +135,7 @@ def test_variables_of_unknown_size_are_refused() -> None:
 def test_a_variable_of_another_module_has_no_bits() -> None:
     """On bits it is refused where nothing defines it; over terms it is an input, as a variable without an initialiser is."""
     body, declared = "ld.global.u32 %r1, [elsewhere];\n" + STORE, ".extern .global .align 4 .u32 elsewhere;\n"
-    with pytest.raises(UnsupportedError, match="elsewhere is .extern") as caught:
+    with pytest.raises(UnsupportedError, match=r"elsewhere is \.extern") as caught:
         emulate(module(body, shared=declared), None, 1, 1, [np.zeros(1, np.int32)])
     assert caught.value.span is not None and caught.value.span.line == 4
     _, arena = run(module(body, shared=declared), [out(1)], block=1)

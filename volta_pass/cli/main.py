@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
 import traceback
 from collections.abc import Callable, Sequence
@@ -28,11 +29,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     return guarded(lambda: _dispatch(args.command_function, args))
 
 
+#: a negative number is a kernel's argument, and no option
+_NEGATIVE = re.compile(r"-\.?\d")
+
+
 def _parsed(parser: argparse.ArgumentParser, words: list[str]) -> argparse.Namespace:
-    """As ``parse_args``; files may stand on both sides of an option (``check a.toml --json b.toml``), too."""
+    """As ``parse_args``; files and a kernel's arguments may stand on both sides of an option (``check a.toml --json b.toml``), too."""
     args, rest = parser.parse_known_args(words)
-    files = next((name for name in ("files", "specs") if hasattr(args, name)), None)
-    if rest and (files is None or any(word.startswith("-") for word in rest)):
+    files = next((name for name in ("files", "specs", "arguments") if hasattr(args, name)), None)
+    if rest and (files is None or any(word.startswith("-") and not _NEGATIVE.match(word) for word in rest)):
         parser.error(f"unrecognized arguments: {' '.join(rest)}")
     if files is not None:
         setattr(args, files, [*getattr(args, files), *rest])
