@@ -94,22 +94,23 @@ class Integers:
     def _modulo(self, p: Poly, bits: int) -> Poly:
         """A representative modulo 2^bits: inner wraps of at least as many bits undone, coefficients reduced."""
         ring = self.forms.ring
-        changed = True
-        while changed:
-            changed = False
-            for t, c in p.items():
-                twos = (int(c) & -int(c)).bit_length() - 1  # wrap(x, 32) * 2^32 modulo 2^64 is x * 2^32
-                inner = next(
-                    (a for a, _ in ring.powers[t] if ring.atoms[a].name.startswith("wrap") and ring.atoms[a].table + twos >= bits), None
-                )
-                if inner is None:
-                    continue
-                rest = ring.mul(t, ring.atom_term(inner, -1))
-                p = {s: d for s, d in p.items() if s != t}
-                self.forms.meter.spend(len(ring.atoms[inner].args[0]))
-                add_into(p, ring.times_term(ring.atoms[inner].args[0], rest, c))
-                changed = True
-                break
+        p, waiting = dict(p), list(p)
+        self.forms.meter.spend(len(p))
+        while waiting:
+            t = waiting.pop()
+            if (c := p.get(t)) is None:
+                continue
+            twos = (int(c) & -int(c)).bit_length() - 1  # wrap(x, 32) * 2^32 modulo 2^64 is x * 2^32
+            inner = next(
+                (a for a, _ in ring.powers[t] if ring.atoms[a].name.startswith("wrap") and ring.atoms[a].table + twos >= bits), None
+            )
+            if inner is None:
+                continue
+            opened = ring.times_term(ring.atoms[inner].args[0], ring.mul(t, ring.atom_term(inner, -1)), c)
+            self.forms.meter.spend(len(opened))
+            del p[t]
+            add_into(p, opened)
+            waiting += opened  # what was looked at before may have got another coefficient
         p = self._rejoined(self._floors_modulo(p, bits))
         half = 1 << bits - 1
         reduced = ((t, (int(c) + half - 1) % (2 * half) - half + 1) for t, c in p.items())
