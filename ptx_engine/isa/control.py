@@ -19,7 +19,8 @@ _PATTERNS: dict[str, list[str]] = {
     "barrier": ["[cta] [aligned] op=sync|arrive [aligned]", *(f"[cta] {form.format(*at)}" for form in _RED for at in _ALIGNED),
                 *(f"[cta] aligned {form.format('', '', '')}" for form in _RED)],
 }  # fmt: skip
-_FORMS = {opcode: [parse_pattern(pattern) for pattern in patterns] for opcode, patterns in _PATTERNS.items()}
+#: opcode -> the patterns of its modifiers
+CONTROL_FORMS = {opcode: [parse_pattern(pattern) for pattern in patterns] for opcode, patterns in _PATTERNS.items()}
 #: numbers of operands
 _OPERANDS = {"bra": (1,), "brx": (2,), "ret": (0,), "exit": (0,), "trap": (0,), "sync": (1, 2), "arrive": (2,), "red": (3, 4)}
 BARRIERS = 16
@@ -28,7 +29,7 @@ BARRIERS = 16
 def control_modifiers(instruction: Instruction) -> dict[str, str]:
     """The modifiers by slot. Raises UnsupportedError for others, ParseError for operands that the instruction has not."""
     opcode, name = instruction.opcode, instruction.mnemonic
-    for slots in _FORMS[opcode]:
+    for slots in CONTROL_FORMS[opcode]:
         found = match_slots(slots, instruction.modifiers)
         if found is not None:
             break

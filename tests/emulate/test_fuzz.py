@@ -1,7 +1,7 @@
 """Kernels whose instructions were changed at random: the machine runs them or raises a PtxError, and never anything else.
 
 The texts parse nearly always, so that what is tried is decoding and execution: operands of wrong kinds and widths, forms that no assembler
-takes, literals out of range. Work is bounded by the budget of instructions, not by time.
+takes, literals out of range. Work is bounded by the budget of instructions, not by time; none takes more than five seconds of a processor.
 """
 
 from __future__ import annotations
@@ -9,6 +9,9 @@ from __future__ import annotations
 import random
 import re
 import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -46,6 +49,24 @@ LITERALS = [
     "WARP_SZ",
 ]
 HEAD = ".version 9.1\n.target sm_100a\n.address_size 64\n"
+
+
+#: processor time that a text may take
+LIMIT_S = 5.0
+
+
+@contextmanager
+def soon() -> Iterator[None]:
+    """What runs inside takes no longer than a text may."""
+    start = time.process_time()
+    yield
+    assert time.process_time() - start < LIMIT_S
+
+
+def test_the_limit_is_enforced(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.modules[__name__], "LIMIT_S", 1e-9)
+    with pytest.raises(AssertionError), soon():
+        sum(range(1000))
 
 
 def statements(source: random.Random) -> list[str]:
@@ -187,19 +208,28 @@ def check_whole(text: str) -> int:
 @settings(max_examples=40, deadline=None)
 @given(st.integers(0, 2**32))
 def test_changed_kernels(seed: int) -> None:
-    check_whole(whole_kernel(random.Random(seed)))
+    text = whole_kernel(random.Random(seed))
+    with soon():
+        check_whole(text)
 
 
 @pytest.mark.slow
 def test_many_changed_kernels() -> None:
-    assert sum(check_whole(whole_kernel(random.Random(seed))) for seed in range(5000)) > 300, "hardly anything ran"
+    ran = 0
+    for seed in range(5000):
+        text = whole_kernel(random.Random(seed))
+        with soon():
+            ran += check_whole(text)
+    assert ran > 300, "hardly anything ran"
 
 
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 2**32))
 def test_changed_instructions(seed: int) -> None:
     source = random.Random(seed)
-    check(kernel(source, source.choice([0, 1, 1, 2, 5])))
+    text = kernel(source, source.choice([0, 1, 1, 2, 5]))
+    with soon():
+        check(text)
 
 
 @pytest.mark.slow
@@ -207,5 +237,7 @@ def test_many_changed_instructions() -> None:
     ran = 0
     for seed in range(5000):
         source = random.Random(seed)
-        ran += check(kernel(source, source.choice([0, 1, 1, 2, 5])))
+        text = kernel(source, source.choice([0, 1, 1, 2, 5]))
+        with soon():
+            ran += check(text)
     assert ran > 500, "hardly anything ran: the fuzzer tests nothing"

@@ -26,7 +26,7 @@ from ptx_engine.isa.registry import FORMS, Form
 from ptx_engine.syntax import flatten, parse
 from ptx_engine.syntax.ast import Instruction
 
-#: opcodes whose cases stand beside the machine's tests: their meaning is order between threads
+#: opcodes whose cases stand beside the machine's tests, since their meaning is order between threads (test_every_barrier_form, test_calls)
 ELSEWHERE = {"mbarrier", EXTERN_CALL}
 #: opcode -> choices that no legal PTX has in some place of a pattern where the registry takes them
 BEYOND = {

@@ -28,8 +28,19 @@ PIECES = [
 ]  # fmt: skip
 
 
+#: processor time that a text may take
+LIMIT_S = 5.0
+
+
 def check(text: str) -> None:
-    """The law: a module that prints back and whose functions flatten or are refused, or an error with its place."""
+    """The law, within five seconds of a processor."""
+    start = time.process_time()
+    check_law(text)
+    assert time.process_time() - start < LIMIT_S
+
+
+def check_law(text: str) -> None:
+    """A module that prints back and whose functions flatten or are refused, or an error with its place."""
     try:
         module = parse(text)
     except ParseError as error:
