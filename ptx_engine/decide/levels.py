@@ -52,6 +52,9 @@ class Plan:
 
     def each(self) -> Iterator[Step]:
         """All batches as positions, one after the other: what one takes is in the cache still when the next one is made."""
+        if self._steps is not None:
+            yield from self._steps
+            return
         for step in self.batches:
             yield step.moved(self._places)
 

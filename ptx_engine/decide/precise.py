@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import gmpy2
@@ -23,6 +23,13 @@ from ptx_engine.terms.ops import TABLE, Op
 #: an exact rational or an MPFR number
 Value = Any
 _MPQ = type(mpq(1))
+_ZERO = mpq(0)
+#: operators by code, and the slots that they use: which, and whether it holds a term (else a plain number)
+_OPS = {int(op): op for op in Op}
+_SLOTS = {
+    op: [(slot, name not in row.plain) for slot, name in enumerate("abc") if slot < row.arity or name in row.plain]
+    for op, row in TABLE.items()
+}
 
 
 class Cone:
@@ -34,6 +41,7 @@ class Cone:
         self.nodes: list[int] = self.plan.node_ids().tolist()
         self.inputs: list[int] = self.plan.input_ids().tolist()
         self.constants: list[int] = self.plan.constant_ids().tolist()
+        self._read: list[tuple[int, int, int, int, int]] | None = None
 
     def below(self, root: int) -> tuple[list[int], list[int]]:
         """The inputs and the interned constants that one of the outputs depends on, in the order of ``inputs`` and ``constants``."""
@@ -57,17 +65,26 @@ class Cone:
     def evaluate(self, inputs: Mapping[int, "mpq | int"], bits: int, constants: "Mapping[int, int] | None" = None) -> dict[int, Value]:
         """Values of all nodes. ``inputs`` maps input ids to rationals (0 where missing); ``constants`` replaces constants."""
         with gmpy2.context(precision=bits, emax=gmpy2.get_emax_max(), emin=gmpy2.get_emin_min()):
-            values: dict[int, Value] = {ident: mpq(inputs.get(ident, 0)) for ident in self.inputs}
-            whole = _Scaled(values)
+            values: dict[int, Value] = dict.fromkeys(self.inputs, _ZERO)
+            given = {ident: mpq(value) for ident, value in inputs.items() if value and ident in values}
+            values.update(given)
+            whole = _Scaled(self.inputs, given)
             for ident in self.constants:
                 chosen = ident if constants is None else constants.get(ident, ident)
                 values[ident] = _constant(self.arena.consts[chosen], bits)
-            for ident in self.nodes:
-                values[ident] = self._node(ident, values, whole, bits)
+            for ident, op, a, b, c in self._rows():
+                values[ident] = self._node(ident, op, (a, b, c), values, whole, bits)
         return values
 
-    def _node(self, ident: int, values: dict[int, Value], whole: _Scaled, bits: int) -> Value:
-        op, a, b, c = self.arena.node(ident)
+    def _rows(self) -> "list[tuple[int, int, int, int, int]]":
+        """The nodes in order, with operators and operands."""
+        if self._read is None:
+            columns = (column[self.nodes].tolist() for column in self.arena.columns())
+            self._read = list(zip(self.nodes, *columns))
+        return self._read
+
+    def _node(self, ident: int, code: int, slots: tuple[int, int, int], values: dict[int, Value], whole: _Scaled, bits: int) -> Value:
+        op, a = _OPS[code], slots[0]
         if op is Op.CONST:
             return _constant(self.arena.consts[a], bits)
         if op is Op.DOT:
@@ -80,17 +97,17 @@ class Cone:
             return result
         if TABLE[op].record:
             return _REDUCTIONS[op]([values[x] for x in self.arena.nary_operands(ident).tolist()])
-        row = TABLE[op]
-        used = [(x, name in row.plain) for slot, (name, x) in enumerate(zip("abc", (a, b, c))) if slot < row.arity or name in row.plain]
-        return EVALUATORS[op](*(x if plain else values[x] for x, plain in used))
+        return EVALUATORS[op](*[values[slots[slot]] if is_id else slots[slot] for slot, is_id in _SLOTS[op]])
 
 
 class _Scaled:
     """Inputs over their common denominator: long products of inputs are sums of integers."""
 
-    def __init__(self, inputs: Mapping[int, mpq]) -> None:
-        self.scale = math.lcm(1, *{int(value.denominator) for value in inputs.values()})
-        self.integers = {ident: int(value.numerator) * (self.scale // int(value.denominator)) for ident, value in inputs.items()}
+    def __init__(self, inputs: Sequence[int], given: Mapping[int, mpq]) -> None:
+        """``given`` are the values of those inputs that are not zero."""
+        self.scale = math.lcm(1, *{int(value.denominator) for value in given.values()})
+        self.integers = dict.fromkeys(inputs, 0)
+        self.integers.update((ident, int(value.numerator) * (self.scale // int(value.denominator))) for ident, value in given.items())
 
     def product(self, rows: list[int], cols: list[int]) -> mpq:
         at = self.integers.__getitem__

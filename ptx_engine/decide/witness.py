@@ -234,15 +234,33 @@ def _candidates(pair: Pair) -> np.ndarray:
     columns = [ones]
     if one_sided.any():
         columns = [one_sided.astype(np.float64), ones, np.where(one_sided, 2.0, 1.0)]
-    allowed = [integer_range(pair.arena.input_of(int(i))[0].fmt) for i in ids]
-    top = np.array([1.0 if bounds is None else float(min(1, bounds[1])) for bounds in allowed])
+    allowed = _allowed(pair)
+    top = np.minimum(1.0, allowed.high)
     structured = np.stack(columns, axis=1) * top[:, None] if len(ids) else np.zeros((0, len(columns)))
     styles = STYLES + ((-4.0, 4.0, 1.0), (1.0, 4.0, 1.0))
     drawn = [random_inputs(pair.arena, seed, styles)(ids) for seed in (1, 2)]
     return np.concatenate((structured, *drawn, _thresholds(pair, allowed)), axis=1)
 
 
-def _thresholds(pair: Pair, allowed: list[tuple[int, int] | None]) -> np.ndarray:
+@dataclass(frozen=True)
+class _Allowed:
+    """The least and the greatest value of each input of a pair, infinite for floats; whether any is an integer."""
+
+    low: np.ndarray
+    high: np.ndarray
+    integers: bool
+
+
+def _allowed(pair: Pair) -> _Allowed:
+    entries = pair.arena.inputs
+    bounds = np.array([integer_range(entry.fmt) or (-np.inf, np.inf) for entry in entries], np.float64).reshape(-1, 2)
+    flat = -1 - pair.inputs.astype(np.int64)
+    owner = np.searchsorted(np.array([entry.base for entry in entries], np.int64), flat, side="right") - 1
+    low, high = bounds[owner].T
+    return _Allowed(low, high, bool(np.isfinite(high).any()))
+
+
+def _thresholds(pair: Pair, allowed: _Allowed) -> np.ndarray:
     """Points at and beside the constants of the terms, where comparisons and clamps turn, and at the bounds of integers: all
     inputs at one, then mixed."""
     constants = {pair.arena.consts[i] for side in pair.constants for i in side}
@@ -254,31 +272,28 @@ def _thresholds(pair: Pair, allowed: list[tuple[int, int] | None]) -> np.ndarray
     whole = np.repeat(near[None, :], len(pair.inputs), axis=0)
     mixed = np.random.default_rng(11).choice(near, (len(pair.inputs), _MIXED))
     points = np.concatenate((whole, mixed), axis=1)
-    for row, bounds in enumerate(allowed):
-        if bounds is not None:
-            points[row] = np.clip(np.round(points[row]), float(bounds[0]), float(bounds[1]))
-    small = _small_integers(allowed) if len(pair.cone.nodes) <= _SMALL_CONE else np.zeros((len(allowed), 0))
-    return np.concatenate((points, _borders(allowed), small), axis=1)
+    if not allowed.integers:
+        return points
+    rows = np.isfinite(allowed.high)
+    points[rows] = np.clip(np.round(points[rows]), allowed.low[rows, None], allowed.high[rows, None])
+    small = [_small_integers(allowed)] if len(pair.cone.nodes) <= _SMALL_CONE else []
+    return np.concatenate((points, _borders(allowed), *small), axis=1)
 
 
-def _borders(allowed: list[tuple[int, int] | None]) -> np.ndarray:
+def _borders(allowed: _Allowed) -> np.ndarray:
     """Points at which integers are the least or the greatest of their formats, all of them or mixed with small ones."""
-    if not any(allowed):
-        return np.zeros((len(allowed), 0))
+    count = len(allowed.low)
     draw = np.random.default_rng(12)
-    kinds = np.concatenate((np.repeat([[0, 1]], len(allowed), axis=0), draw.integers(0, 4, (len(allowed), _MIXED))), axis=1)
+    kinds = np.concatenate((np.repeat([[0, 1]], count, axis=0), draw.integers(0, 4, (count, _MIXED))), axis=1)
     small = draw.integers(-2, 3, kinds.shape).astype(np.float64)
-    low, high = (np.array([[float(b[side]) if b is not None else 1.0] for b in allowed]) for side in (0, 1))
+    low, high = (np.where(np.isfinite(ends), ends, 1.0)[:, None] for ends in (allowed.low, allowed.high))
     return np.select([kinds == 0, kinds == 1], [low, high], np.clip(small, np.minimum(low, high), np.maximum(low, high)))
 
 
-def _small_integers(allowed: list[tuple[int, int] | None]) -> np.ndarray:
+def _small_integers(allowed: _Allowed) -> np.ndarray:
     """Points at which integers are small: of roundings of quotients, one remainder out of many may tell the sides apart."""
-    if not any(allowed):
-        return np.zeros((len(allowed), 0))
-    drawn = np.random.default_rng(13).integers(-_NEAR_ZERO, _NEAR_ZERO + 1, (len(allowed), _SMALL_POINTS)).astype(np.float64)
-    low, high = (np.array([[float(b[side]) if b is not None else end] for b in allowed]) for side, end in ((0, -np.inf), (1, np.inf)))
-    return np.asarray(np.clip(drawn, low, high))
+    drawn = np.random.default_rng(13).integers(-_NEAR_ZERO, _NEAR_ZERO + 1, (len(allowed.low), _SMALL_POINTS)).astype(np.float64)
+    return np.asarray(np.clip(drawn, allowed.low[:, None], allowed.high[:, None]))
 
 
 def _exact(pair: Pair, point: np.ndarray) -> dict[int, mpq]:
@@ -321,8 +336,8 @@ def _joint(pair: Pair, current: np.ndarray, trials: np.ndarray, passing: np.ndar
 
 def _ones(pair: Pair, current: np.ndarray, least: float) -> np.ndarray:
     """Ones for all that is not zero, else one by one for the first few; integers stay within their formats."""
-    ranges = [integer_range(pair.arena.input_of(int(i))[0].fmt) for i in pair.inputs]
-    low, high = (np.array([bound if r is None else float(r[side]) for r in ranges]) for side, bound in ((0, -np.inf), (1, np.inf)))
+    allowed_values = _allowed(pair)
+    low, high = allowed_values.low, allowed_values.high
     simple = np.clip((current != 0).astype(np.float64), low, high)
     if np.nan_to_num(pair.difference(simple[:, None]))[0] > least:
         return np.asarray(simple)
