@@ -21,7 +21,8 @@ _MAX_ARGUMENTS = 16
 _MAX_OPENED = 16  # longer arguments are not searched for maxima
 _MAX_ORDERED = 12  # among more arguments no order is looked for
 
-_ORDERED = (Kind.MAXIMUM, Kind.LATTICE)
+#: atoms that are maxima, or made of maxima and minima
+ORDERED = (Kind.MAXIMUM, Kind.LATTICE)
 
 #: a formula: ("gen", argument number), ("max" | "min", formula numbers)
 Formula = tuple[str, "int | frozenset[int]"]
@@ -73,7 +74,7 @@ class Lattice:
         if term is None:
             return self._generator(poly)
         ring = self.forms.ring
-        atom = next(a for a, k in ring.powers[term] if ring.atoms[a].kind in _ORDERED)
+        atom = next(a for a, k in ring.powers[term] if ring.atoms[a].kind in ORDERED)
         rest = {t: c for t, c in poly.items() if t != term}
         unit, coef = ring.mul(term, ring.atom_term(atom, -1)), poly[term]
         self.forms.meter.spend(len(ring.atoms[atom].args))
@@ -91,7 +92,7 @@ class Lattice:
         ring = self.forms.ring
         found, opened = None, 1
         for t, c in poly.items():
-            ordered = [a for a, _ in ring.powers[t] if ring.atoms[a].kind in _ORDERED]
+            ordered = [a for a, _ in ring.powers[t] if ring.atoms[a].kind in ORDERED]
             if not ordered:
                 continue
             others = (ring.atoms[a].sign is Sign.POSITIVE or k % 2 == 0 for a, k in ring.powers[t] if a != ordered[0])

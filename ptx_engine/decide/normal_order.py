@@ -25,7 +25,19 @@ _DOMINATION_LIMIT = 12  # maxima of at most so many arguments are searched for d
 
 def is_nonnegative(forms: Forms, poly: Poly) -> bool:
     """Whether a value is shown to be >= 0."""
-    return forms.sign(poly) is not Sign.UNKNOWN
+    return forms.sign(poly) is not Sign.UNKNOWN or _is_range(forms, poly)
+
+
+def _is_range(forms: Forms, poly: Poly) -> bool:
+    """Whether a value is a maximum less a minimum that have an argument in common: max(S) + max(-T)."""
+    ring = forms.ring
+    if len(poly) != 2 or any(ring.exponent[t] or len(ring.powers[t]) != 1 or ring.powers[t][0][1] != 1 for t in poly):
+        return False
+    (first, c), (second, d) = ((ring.atoms[ring.powers[t][0][0]], c) for t, c in poly.items())
+    if c != d or c < 0 or not first.kind is second.kind is Kind.MAXIMUM:
+        return False
+    values = {forms.key(value) for value in first.args}
+    return any(forms.key({t: -c for t, c in value.items()}) in values for value in second.args)
 
 
 class Maxima:

@@ -13,9 +13,9 @@ from ptx_engine.decide.budget import Undecided
 from ptx_engine.decide.normal_forms import SMALL_SUM, Forms
 from ptx_engine.decide.normal_functions import Functions
 from ptx_engine.decide.normal_integers import Integers
-from ptx_engine.decide.normal_lattice import Lattice
+from ptx_engine.decide.normal_lattice import ORDERED, Lattice
 from ptx_engine.decide.normal_order import Maxima, positive, zero
-from ptx_engine.decide.normal_ring import ONE_TERM, Coef, Kind, Poly, Sign, add_into
+from ptx_engine.decide.normal_ring import ONE_TERM, Coef, Kind, Poly, PolyKey, Sign, add_into
 from ptx_engine.decide.normal_rounding import Rounding
 from ptx_engine.decide.normal_select import Compared, Selections
 from ptx_engine.decide.walk import CONSTANTS, INPUT, Template
@@ -93,7 +93,10 @@ class Evaluator:
         self._bits: dict[Condition, int] = {}
         self._noted_below: dict[int, int] = {}
         self.opaque: dict[int, str] = {}
+        #: of maxima the formula without, and of all their arguments the terms with maxima beside it; canonical forms of arguments
         self._formulas: dict[int, int] = {}
+        self._shifts: dict[int, PolyKey] = {}
+        self._arguments: dict[int, Poly] = {}
         #: nodes taken as they are: node -> number of the variable that stands for it
         self._shared = shared or {}
         self._current = -1
@@ -293,21 +296,60 @@ class Evaluator:
     # --- order ----------------------------------------------------------------------------------
 
     def _extreme(self, node: int, name: str, args: tuple[int, ...]) -> Poly | None:
-        """The form of a max or min; None for one that is only used inside others."""
+        """The form of a max or min; None for one that is only used inside others.
+
+        Maxima and minima that all arguments add in the same way come out first: max(x_i - min(x)) is max(x) - min(x), not the maximum
+        of all differences.
+        """
         if not args:
             raise Undecided("a maximum or minimum over infinities only")
-        parts = []
+        common = self._common(args)
+        formula = self.lattice.join(name, [self._formula(child, common) for child in args])
+        self._formulas[node], self._shifts[node] = formula, common
+        if self._inlined[node] == 2:
+            return None
+        value = self.lattice.value(formula)
+        return self.forms.add(value, dict(common)) if common else value
+
+    def _common(self, args: tuple[int, ...]) -> PolyKey:
+        """The terms with maxima that all arguments have, with one coefficient."""
+        common: PolyKey | None = None
         for child in args:
-            formula = self._formulas.get(child)
-            if formula is None:
-                if len(self.value(child)) > SMALL_SUM and self.forms.freeze:
-                    canonical = self.forms.argument(self.forms.abbreviated(self.value(child)))
-                else:
-                    canonical = self.forms.argument(self.value(child))
-                formula = self._formulas[child] = self.lattice.argument(canonical)
-            parts.append(formula)
-        self._formulas[node] = self.lattice.join(name, parts)
-        return None if self._inlined[node] == 2 else self.lattice.value(self._formulas[node])
+            terms = self._shifts.get(child)
+            if terms is None:
+                canonical = self._canonical(child)
+                ring = self.forms.ring
+                terms = self._shifts[child] = frozenset(
+                    (t, c)
+                    for t, c in canonical.items()
+                    if len(canonical) > 1 and any(ring.atoms[a].kind in ORDERED for a, _ in ring.powers[t])
+                )
+            common = terms if common is None else common & terms
+            if not common:
+                break
+        return common or frozenset()
+
+    def _canonical(self, child: int) -> Poly:
+        """The canonical form of an argument."""
+        found = self._arguments.get(child)
+        if found is None:
+            value = self.value(child)
+            if len(value) > SMALL_SUM and self.forms.freeze:
+                value = self.forms.abbreviated(value)
+            found = self._arguments[child] = self.forms.argument(value)
+        return found
+
+    def _formula(self, child: int, less: PolyKey) -> int:
+        """The formula of an argument, less some of its terms; of a maximum with terms of its own beside it, where others lack them, of
+        their sum."""
+        inner = self._formulas.get(child)
+        if inner is None:
+            canonical = self._canonical(child)
+            return self.lattice.argument(self.forms.argument(self.forms.add(canonical, dict(less), -1)) if less else canonical)
+        rest = self._shifts[child] - less
+        if not rest:
+            return inner
+        return self.lattice.argument(self.forms.argument(self.forms.add(self.lattice.value(inner), dict(rest))))
 
     def condition(self, node: int) -> Poly:
         """A 0/1 value; anything not built from comparisons is compared with zero."""

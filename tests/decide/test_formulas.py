@@ -73,6 +73,38 @@ def test_the_package_is_the_function() -> None:
     assert run.stdout.split() == ["proved", "refuted"]
 
 
+# --- what all arguments of a maximum add ----------------------------------------------------------
+
+
+@pytest.mark.parametrize("count", [5, 16, 17, 300])
+def test_ranges_are_the_maximum_less_the_minimum(count: int) -> None:
+    """Not the maximum of all differences, of which there are count^2."""
+    x = vector(f"x:{count}")
+    half = count // 2
+    low = min(min(x[half:]), min(x[:half]))
+    by_parts = maximum(max(x[:half]), max(x[half:])) - low
+    assert proved(max(x - min(x)), by_parts) and proved(by_parts, maximum(max(x[:half] - low), max(x[half:] - low)))
+    assert proved(min(x - max(x)), -by_parts) and proved(max(3 * x - 3 * min(x)), 3 * by_parts)
+    assert proved(max(x + max(x)), 2 * max(x))
+    if count > 16:  # of fewer values the differences are written out
+        assert proved(maximum(max(x - low), 0), by_parts) and not proved(maximum(max(x[1:] - min(x[:1])), 0), max(x[1:]) - x[0])
+    for wrong in (maximum(max(x[:half]), max(x[half + 1 :])) - low, maximum(max(x[:half] - low), max(x[half:] - min(x[half:])))):
+        status = decide(max(x - min(x)), wrong).status
+        assert status is Status.REFUTED if count < 100 else status is not Status.PROVED  # (one of 300 is seldom the largest)
+    assert decide(max(x - min(x)), by_parts + low).status is Status.REFUTED
+
+
+def test_only_what_all_arguments_add_comes_out_of_a_maximum() -> None:
+    x, y, z, w = scalars("x y z w")
+    low = minimum(x, y)
+    assert proved(maximum(x - low, y - low, z), maximum(maximum(x, y), z + low) - low)
+    assert proved(maximum(maximum(x - low, y - low), maximum(z - low, w - low)), maximum(x, y, z, w) - low)
+    assert proved(maximum(maximum(x - low, y - low), maximum(z - w, w - w)), maximum(x - low, y - low, z - w, 0))
+    assert decide(maximum(x - low, y + low), maximum(x, y) - low).status is Status.REFUTED
+    assert decide(maximum(x - low, y - 2 * low), maximum(x, y - low) - 2 * low).status is Status.REFUTED
+    assert proved(minimum(x - low, y - low), 0 * x) and proved(maximum(x * exp(z) - low, y - low), maximum(x * exp(z), y) - low)
+
+
 # --- exponentials are compared by their exponents -------------------------------------------------
 
 
