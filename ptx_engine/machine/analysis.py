@@ -10,10 +10,12 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from ptx_engine.machine.certainty import Certainty
+from ptx_engine.machine.conditional import Conditional
 from ptx_engine.machine.control_flow import EXIT, Graph, Loop
 from ptx_engine.machine.data_flow import ARITHMETIC
 from ptx_engine.machine.influence import SILENT, Influence, is_wait
 from ptx_engine.machine.recording import Uses
+from ptx_engine.machine.repetition import Repetition
 from ptx_engine.machine.successes import Successes
 from ptx_engine.machine.ticket_flow import TicketFlow
 from ptx_engine.syntax.ast import Instruction, Name
@@ -60,7 +62,20 @@ class Analysis:
 
     @cached_property
     def _certainty(self) -> Certainty:
-        return Certainty(self._instructions, self._uses, self.graph, self._ends, self._register)
+        return Certainty(self._instructions, self._uses, self.graph, self._ends, self._register, self._conditional)
+
+    @cached_property
+    def _conditional(self) -> Conditional:
+        return Conditional(self._instructions, self._uses, self.graph, self._ends)
+
+    @cached_property
+    def _successes(self) -> Successes:
+        return Successes(self._instructions, self._uses, self.graph, self._ends, self._register)
+
+    @cached_property
+    def _repetition(self) -> Repetition:
+        own = (self._instructions, self._uses, self.graph, self._ends)
+        return Repetition(*own, self._certainty, self._conditional, self._successes)
 
     @cached_property
     def _timed(self) -> set[int] | None:
@@ -71,31 +86,48 @@ class Analysis:
     def harmless(self, instruction: int, reaches_global: Callable[[int], bool]) -> bool:
         """Whether nothing that the function computes depends on what an instruction returns; ``reaches_global`` says of an atomic
         whether it may be one of global memory."""
+        if is_wait(self._instructions[instruction]):
+            return self._repetition.harmless(instruction)
         return self._influence.harmless(instruction, reaches_global)
 
     @cached_property
     def doubtful(self) -> dict[int, int]:
         """Tests of mbarriers that are not certain, each with the number of its place."""
-        return {pc: number for number, sites in enumerate(self._certainty.uncertain()) for pc in sites}
+        return {pc: number for number, place in enumerate(self._certainty.doubtful()) for pc in place.sites - place.sure}
+
+    @cached_property
+    def sure(self) -> dict[int, int]:
+        """Tests that are certain although others of their place are not, each with the number of that place."""
+        return {pc: number for number, place in enumerate(self._certainty.doubtful()) for pc in place.sure}
 
     @cached_property
     def single_tests(self) -> frozenset[int]:
-        """Tests of mbarriers that are not repeated until they succeed, by whoever goes on or ends."""
-        return frozenset(pc for pc, i in enumerate(self._instructions) if is_wait(i) and pc in self._uses and not self.insists(pc))
+        """Tests of mbarriers on whose outcome something depends."""
+        waits = [pc for pc, i in enumerate(self._instructions) if is_wait(i) and pc in self._uses]
+        return frozenset(pc for pc in waits if not self._repetition.insists(pc))
+
+    @property
+    def behind_success(self) -> dict[int, int]:
+        """The instructions that run only where such a test has succeeded, but in other schedules not at all, each with the places (as bits)
+        that this is true of."""
+        return self._behind[0]
+
+    @property
+    def settled(self) -> dict[int, int]:
+        """The instructions that run only where such a test has succeeded, in every schedule, each with the places (as bits)."""
+        return self._behind[1]
 
     @cached_property
-    def behind_success(self) -> dict[int, int]:
-        """The instructions that run only where such a test has succeeded, each with the places (as bits) that this is true of."""
-        found: dict[int, int] = {}
-        where = Successes(self._instructions, self._uses, self.graph, self._ends, self._register)
-        for number, sites in enumerate(self._certainty.uncertain()):
-            for pc in where.behind(sites):
-                found[pc] = found.get(pc, 0) | 1 << number
+    def _behind(self) -> tuple[dict[int, int], dict[int, int]]:
+        found: tuple[dict[int, int], dict[int, int]] = {}, {}
+        for number, place in enumerate(self._certainty.doubtful()):
+            dependents = self._conditional.on(place.sites, self._successes.constants(place))
+            some = dependents.inside | dependents.reading  # by a branch, or by a guard
+            behind, passed = self._successes.behind(place)
+            for where, pcs in zip(found, (behind & some, passed - some)):
+                for pc in pcs:
+                    where[pc] = where.get(pc, 0) | 1 << number
         return found
-
-    def insists(self, wait: int) -> bool:
-        """Whether a wait for an mbarrier is repeated until it succeeds, by whoever goes on or ends."""
-        return self._certainty.insists(wait)
 
     def quiet_after(self, branch: int) -> bool:
         """Whether nothing but the end follows where the ways of a branch meet."""

@@ -81,6 +81,7 @@ def _tell(memory: Memory, g: Group, space: str, address: np.ndarray, op: AtomicO
     memory.log.atomic_spaces.setdefault(instruction, set()).add(space)
     if wants:
         memory.log.schedule_dependent(f"{op.name} returns a value that depends on the schedule", instruction)
+        memory.last_looks.note(g.threads, space, address.astype(np.int64))
     start = perf_counter()
     memory.order.atomic(
         Space.SHARED if space == "shared" else Space.GLOBAL, instruction, g.threads, address.astype(np.int64), op.width // 8,

@@ -75,6 +75,23 @@ class Barriers:
         shape = self._alive.shape
         return times.reshape(shape), np.maximum(self._alive * times.reshape(shape) - there.reshape(shape), 0)
 
+    def exited_of(self, slot: int) -> np.ndarray:
+        """Which threads of a CTA have exited."""
+        return self._gone[slot * self.block_threads : (slot + 1) * self.block_threads]
+
+    def whereabouts(self, number: int, slot: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Of the threads of one CTA (numbers in it): those that have come to a barrier, those that have not, and those that have exited
+        and do not count with their warp."""
+        first = slot * self.block_threads
+        here = np.zeros(self.block_threads, np.bool_)
+        for w in self.waiting:
+            tids = w.group.threads[w.group.threads // self.block_threads == slot] - first if w.number == number else []
+            here[tids] = True
+        gone = self.exited_of(slot)
+        warps = np.arange(self.block_threads) // WARP
+        with_warp = np.isin(warps, warps[here]) if any(w.count is not None for w in self.waiting if w.number == number) else False
+        return np.flatnonzero(here), np.flatnonzero(~here & ~gone), np.flatnonzero(~here & gone & ~with_warp)
+
     def come(self, new: Waiting) -> tuple[str, np.ndarray] | None:
         """A group comes to a barrier; what is wrong with that, and for which of its lanes, if others stand there with another count or
         another kind of barrier, or the same threads have arrived there before."""
@@ -170,6 +187,14 @@ def divided(came: Sequence[Waiting], excused: np.ndarray) -> Iterator[tuple[Wait
             lanes = np.flatnonzero(np.isin(warp, numbers[counts < WARP]))
             if len(lanes):
                 yield w, lanes
+
+
+def wrong_count(count: int, block_threads: int) -> str:
+    """Why a barrier cannot count so many threads; empty if it can."""
+    if count % WARP or count <= 0:
+        return f"thread count {count} is not a positive multiple of the warp size"
+    warps = -(-block_threads // WARP)
+    return f"thread count {count} is more than the {block_threads} threads of the CTA" if count > WARP * warps else ""
 
 
 def clash(a: Waiting, b: Waiting) -> str:

@@ -2,14 +2,19 @@
 
 A data-flow analysis over the blocks. Towards the tests of one place (the same address and phase operands) a way through the program is
 untested, or the last test has failed or passed; where a way that has passed meets one that has not, the outcome is open, and an
-instruction with an effect there makes the wait uncertain: some schedule comes there without the success, so nothing is ordered by it.
+instruction with an effect there makes the tests that have failed uncertain: some schedule comes there without the success, so nothing is
+ordered by it. The other tests of the place are judged without them, and are certain if nothing about them depends on the uncertain ones:
+neither whether they are executed (a branch by an uncertain outcome leads to them) nor for what they ask. Then every schedule executes
+them alike, and comes to no effect after them without their success.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from enum import IntFlag
 
+from ptx_engine.machine.conditional import Conditional
 from ptx_engine.machine.control_flow import EXIT, Graph
 from ptx_engine.machine.data_flow import ARITHMETIC
 from ptx_engine.machine.influence import SILENT, is_wait
@@ -24,11 +29,40 @@ class Way(IntFlag):
     UNTESTED = 1
     FAILED = 2
     PASSED = 4
-    #: failed, and the place was then computed anew: a later success may be one of another place
-    MOVED = 8
+    #: the last test was a certain one: it has passed
+    SURE = 8
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """What ways to a point have seen of some tests of one place: nothing, a success, and which of them has failed as the last one.
+    ``moved``: those after whose failure the place was computed anew: a later success may be one of another place."""
+
+    untested: bool = False
+    passed: bool = False
+    failed: frozenset[int] = frozenset()
+    moved: frozenset[int] = frozenset()
+
+    def met(self, other: _Seen) -> _Seen:
+        """Where ways meet."""
+        return _Seen(
+            self.untested or other.untested, self.passed or other.passed, self.failed | other.failed, self.moved | other.moved
+        )  # fmt: skip
+
+    def doubts(self) -> frozenset[int]:
+        """The tests that make the outcome open: some ways have passed, and others not since one of these, or nobody can tell."""
+        return self.moved | (self.failed if self.passed else frozenset())
 
 
 Place = tuple[Operand, Operand]
+
+
+@dataclass(frozen=True)
+class Doubtful:
+    """A place with tests that are not certain: all of its tests, and those that are certain all the same."""
+
+    sites: frozenset[int]
+    sure: frozenset[int]
 
 
 class Certainty:
@@ -36,31 +70,35 @@ class Certainty:
 
     def __init__(
         self, instructions: Sequence[Instruction], uses: Mapping[int, Uses], graph: Graph, ends: Mapping[int, int],
-        register: Callable[[str], int],
+        register: Callable[[str], int], conditional: Conditional,
     ) -> None:  # fmt: skip
         self._instructions = instructions
+        self._conditional = conditional
         self._register = register
         self._uses = uses
         self._graph = graph
         self._ends = ends
-        self._writers: dict[int, list[int]] = {}
-        for pc, row in uses.items():
-            for r in row.writes:
-                self._writers.setdefault(r, []).append(pc)
-        self._sites = self._places()
-        self._uncertain: set[int] = set()
         self._given_up: set[int] = set()
-        for sites in self._sites.values():
-            if not self._holds(frozenset(sites)):
-                self._uncertain.update(sites)
+        self._doubtful: list[Doubtful] = []
+        self._together: dict[int, frozenset[int]] = {}
+        for sites in map(frozenset, self._places().values()):
+            sure = self._certain(sites)
+            self._together |= dict.fromkeys(sites, sites) | dict.fromkeys(sure, sure)
+            if sure != sites:
+                self._doubtful.append(Doubtful(sites, sure))
+        self._uncertain = {pc for place in self._doubtful for pc in place.sites - place.sure}
 
     def insists(self, wait: int) -> bool:
-        """Whether nothing depends on how often a wait fails: it is certain, and no thread ends without its success."""
+        """Whether a wait is certain, and no thread ends without its success."""
         return wait not in self._uncertain and wait not in self._given_up
 
-    def uncertain(self) -> list[frozenset[int]]:
-        """The tests of each place that are not certain."""
-        return [frozenset(sites) for sites in self._sites.values() if not self._uncertain.isdisjoint(sites)]
+    def together(self, wait: int) -> frozenset[int]:
+        """The tests of its place: all that are certain together with a certain one, all of them for one that is not."""
+        return self._together[wait]
+
+    def doubtful(self) -> list[Doubtful]:
+        """The places with tests that are not certain."""
+        return self._doubtful
 
     def _places(self) -> dict[Place, list[int]]:
         found: dict[Place, list[int]] = {}
@@ -69,61 +107,68 @@ class Certainty:
                 found.setdefault((instruction.operands[1], instruction.operands[2]), []).append(pc)
         return found
 
-    def _holds(self, sites: frozenset[int]) -> bool:
-        """Whether no effect is reached with an open outcome."""
-        outcomes: dict[int, int] = {}
-        for pc in sites:
-            passed = self._outcome(pc)
-            if passed is None:
-                return False
-            outcomes[pc] = passed
+    def _certain(self, sites: frozenset[int]) -> frozenset[int]:
+        """The tests of a place that are certain: the most of them that are so together."""
+        chosen = frozenset(pc for pc in sites if self._outcome(pc) is not None)
+        while chosen:
+            doubts = self._doubts(chosen)
+            if not doubts and chosen != sites:
+                dependents = self._conditional.on(sites - chosen, {})
+                doubts = chosen & (dependents.inside | dependents.reading)
+            if not doubts:
+                break
+            chosen -= doubts
+        return chosen
+
+    def _doubts(self, sites: frozenset[int]) -> frozenset[int]:
+        """Tests, of some, for which an effect is reached with an open outcome; the first that are found."""
+        outcomes = {pc: self._outcome(pc) for pc in sites}
         place = frozenset(r for pc in sites for r in self._uses[pc].reads)
-        state = dict.fromkeys(self._graph.successors, Way.NONE)
-        state[self._graph.entry] = Way.UNTESTED
+        state = dict.fromkeys(self._graph.successors, _Seen())
+        state[self._graph.entry] = _Seen(untested=True)
         stack = [self._graph.entry]
         while stack:
             block = stack.pop()
             if block == EXIT:
                 continue
-            after = self._through(block, state[block], sites, place)
-            if after is None:
-                return False
+            after, doubts = self._through(block, state[block], sites, place)
+            if doubts:
+                return doubts
             traps = self._instructions[self._ends[block]].opcode == "trap"  # the launch fails, and has no outputs
             for target in self._graph.successors[block]:
                 if target == EXIT and traps:
                     continue
-                arriving = self._edge(block, target, after, outcomes)
-                if arriving | state[target] != state[target]:
-                    state[target] |= arriving
+                arriving = state[target].met(self._edge(block, target, after, outcomes))
+                if arriving != state[target]:
+                    state[target] = arriving
                     stack.append(target)
-        if state[EXIT] & (Way.FAILED | Way.MOVED):
-            self._given_up.update(sites)
-        return True
+        self._given_up = self._given_up - sites | state[EXIT].failed | state[EXIT].moved
+        return frozenset()
 
-    def _through(self, block: int, way: Way, sites: frozenset[int], place: frozenset[int]) -> Way | None:
-        """The ways at the end of a block; None where an effect is reached with an open outcome."""
+    def _through(self, block: int, seen: _Seen, sites: frozenset[int], place: frozenset[int]) -> tuple[_Seen, frozenset[int]]:
+        """What the ways have seen at the end of a block, and the tests for which an effect is reached with an open outcome."""
         for pc in range(block, self._ends[block] + 1):
             instruction = self._instructions[pc]
             if pc in sites:
-                way = Way.MOVED if way & Way.MOVED else Way.FAILED | Way.PASSED
+                seen = _Seen(passed=True, failed=frozenset((pc,)), moved=seen.moved)
                 continue
-            if self._is_effect(instruction) and is_open(way):
-                return None
+            if self._is_effect(instruction) and seen.doubts():
+                return seen, seen.doubts()
             row = self._uses.get(pc)
-            if row is not None and way & Way.FAILED and not place.isdisjoint(row.writes) and not self._repeats(pc, row):
-                way = way & ~Way.FAILED | Way.MOVED
-        return way
+            if row is not None and seen.failed and not place.isdisjoint(row.writes) and not self._conditional.repeats(pc):
+                seen = _Seen(seen.untested, seen.passed, moved=seen.moved | seen.failed)
+        return seen, frozenset()
 
     @staticmethod
     def _is_effect(instruction: Instruction) -> bool:
         return instruction.opcode not in ARITHMETIC | SILENT and not is_wait(instruction)
 
-    def _edge(self, block: int, target: int, way: Way, outcomes: Mapping[int, int]) -> Way:
-        """The ways that take an edge: a branch on the outcome of the block's last test parts them."""
+    def _edge(self, block: int, target: int, seen: _Seen, outcomes: Mapping[int, int | None]) -> _Seen:
+        """What the ways that take an edge have seen: a branch on the outcome of the block's last test parts them."""
         tests = [pc for pc in outcomes if block <= pc <= self._ends[block]]
-        if not tests or way & Way.MOVED:
-            return way
-        return Way.PASSED if target == outcomes[max(tests)] else Way.FAILED
+        if not tests or seen.moved:
+            return seen
+        return _Seen(passed=True) if target == outcomes[max(tests)] else _Seen(failed=seen.failed)
 
     def _outcome(self, wait: int) -> int | None:
         """The block where a success goes, of a wait whose block ends by its outcome; None where it does not."""
@@ -153,18 +198,6 @@ class Certainty:
         if predicate is None or predicate not in held or predicate not in failed or held[predicate] == failed[predicate]:
             return None
         return bool(held[predicate])
-
-    def _repeats(self, pc: int, row: Uses, depth: int = 8) -> bool:
-        """Whether an instruction computes the same whenever it runs between two tests: all that it is made from has one definition."""
-        if any(len(self._writers.get(r, ())) != 1 for r in row.writes) or self._instructions[pc].opcode not in ARITHMETIC or depth == 0:
-            return False
-        sources = [writers for r in row.reads if (writers := self._writers.get(r))]
-        return all(len(w) == 1 and self._repeats(w[0], self._uses[w[0]], depth - 1) for w in sources)
-
-
-def is_open(way: Way) -> bool:
-    """Whether some ways have passed and others have not, or nobody can tell."""
-    return bool(way & Way.MOVED) or (bool(way & Way.PASSED) and bool(way & Way.FAILED))
 
 
 _COMPARE: dict[str, Callable[[int, int], bool]] = {

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ptx_engine.findings import Finding
-from ptx_engine.machine.influence import is_wait
 from ptx_engine.machine.order_port import OrderPort
 from ptx_engine.machine.program import Program
 from ptx_engine.order.report import LOCKSTEP
@@ -26,8 +25,6 @@ class Chances:
         be one of global memory."""
         if self._program.analysis.harmless(instruction, reaches_global):
             return True
-        if is_wait(self._program.flat.instructions[instruction]):
-            return self._program.analysis.insists(instruction)
         return self._program.flat.instructions[instruction].opcode == "ld" and self._order.determined(instruction)
 
     def waits(self, finding: Finding) -> bool:

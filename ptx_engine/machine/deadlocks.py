@@ -13,10 +13,11 @@ from ptx_engine.isa.warp import Meeting, lane_names
 from ptx_engine.launch import Launch
 from ptx_engine.machine.barriers import Barriers, Waiting
 from ptx_engine.machine.findings_log import FindingLog
+from ptx_engine.machine.last_looks import LastLooks
 from ptx_engine.machine.mbarriers import Mbarriers, Objects
 from ptx_engine.machine.polling import Pollers
 from ptx_engine.machine.warp_syncs import Standing, WarpSyncs
-from ptx_engine.order.deadlock import Blocked, deadlock_finding
+from ptx_engine.order.deadlock import Blocked, deadlock_finding, thread_names
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ class Deadlocks:
 
     def _blocked(self, stuck: Stuck, slot: int, cta: int) -> Blocked:
         tids = stuck.threads[stuck.threads // self._launch.threads == slot] % self._launch.threads
-        return Blocked(cta, int(tids[0]), len(tids), stuck.instruction, stuck.at, stuck.waits_for(slot))
+        return Blocked(cta, np.sort(tids), stuck.instruction, stuck.at, stuck.waits_for(slot))
 
     def findings(self) -> list[Finding]:
         """One per set of instructions; ``count`` is the number of CTAs."""
@@ -68,16 +69,27 @@ def stuck_at_barriers(barriers: Barriers) -> Iterator[Stuck]:
 
 def _arrivals(barriers: Barriers, waiting: Waiting) -> Callable[[int], str]:
     def text(slot: int) -> str:
-        same = [v.group.threads // barriers.block_threads for v in barriers.waiting if v.number == waiting.number]
-        arrived, expected = sum(int(np.count_nonzero(of == slot)) for of in same), int(barriers.live[slot])
-        if waiting.count is not None:  # threads that have exited count with their warp
+        come, absent, gone = barriers.whereabouts(waiting.number, slot)
+        arrived, expected, with_warp = len(come), int(barriers.live[slot]), 0
+        if waiting.count is not None:
             times, missing = barriers.arrivals(waiting.number)
             arrived, expected = int(WARP * times[slot].sum() - missing[slot].sum()), waiting.count
+            with_warp = arrived - len(come)
+        counted = f" ({with_warp} of them have exited: they count with their warps)" if with_warp > 0 else ""
         if arrived > expected:
-            return f"{arrived} threads have arrived, more than the {expected} that it counts"
-        return f"{arrived} of {expected} threads have arrived, the others never do"
+            return f"{arrived} threads have arrived{counted}, more than the {expected} that it counts"
+        if waiting.count is None:
+            living = " that have not exited" * (expected < barriers.block_threads)
+            return f"{arrived} of {expected} threads{living} have arrived, {_never(absent)}"
+        others = [_never(absent)] if len(absent) else []
+        others += [f"{thread_names(gone)} {'has' if len(gone) == 1 else 'have'} exited"] if len(gone) else []
+        return f"{arrived} of {expected} threads have arrived{counted}, {' and '.join(others) or 'the CTA has no others'}"
 
     return text
+
+
+def _never(tids: np.ndarray) -> str:
+    return f"{thread_names(tids)} never come{'s' * (len(tids) == 1)}"
 
 
 def stuck_at_warp_syncs(syncs: WarpSyncs) -> Iterator[Stuck]:
@@ -133,7 +145,7 @@ def _whereabouts(s: Standing, missing: int, syncs: WarpSyncs, stuck: Sequence[St
     return f"{'has' if len(lanes) == 1 else 'have'} exited" if missing & ~gone == 0 else "never come to it"
 
 
-def stuck_in_loops(pollers: Pollers, mbarriers: Mbarriers) -> Iterator[Stuck]:
+def stuck_in_loops(pollers: Pollers, mbarriers: Mbarriers, looks: LastLooks, barriers: Barriers) -> Iterator[Stuck]:
     """Who waits in a loop, for an mbarrier or for another value in memory."""
     for p in pollers.waiting:
         awaited = mbarriers.awaited(p.group.threads) if p.on_mbarrier else []
@@ -141,12 +153,14 @@ def stuck_in_loops(pollers: Pollers, mbarriers: Mbarriers) -> Iterator[Stuck]:
             for phase in np.unique(objects.phase[threads // mbarriers.block_threads]).tolist():
                 some = threads[objects.phase[threads // mbarriers.block_threads] == phase]
                 at = f"the mbarrier at shared+0x{objects.address:x}, phase {phase}"
-                yield Stuck(some, p.pc, at, _missing_arrivals(objects, mbarriers.block_threads))
-        if not awaited:
-            yield Stuck(p.group.threads, p.pc, "a loop that polls memory", lambda _: "a value that no thread stores")
+                yield Stuck(some, p.pc, at, _missing_arrivals(objects, barriers))
+        for place, threads in looks.places(p.group.threads) if not awaited else ():
+            yield Stuck(threads, p.pc, f"a loop that polls {place}", lambda _: "a value that no thread stores")
 
 
-def _missing_arrivals(objects: Objects, block_threads: int) -> Callable[[int], str]:
+def _missing_arrivals(objects: Objects, barriers: Barriers) -> Callable[[int], str]:
+    block_threads = barriers.block_threads
+
     def text(slot: int) -> str:
         pending, expected, left = (int(c[slot]) for c in (objects.pending, objects.expected, objects.transactions))
         missing = f"{pending} of {expected} arrivals never come" if pending else ""
@@ -155,14 +169,9 @@ def _missing_arrivals(objects: Objects, block_threads: int) -> Callable[[int], s
         own = objects.arrived[slot * block_threads : (slot + 1) * block_threads]
         absent = np.flatnonzero(own != objects.phase[slot])
         if pending and 0 < len(absent) < block_threads:
-            missing += f"; {thread_names(absent)} of the CTA {'has' if len(absent) == 1 else 'have'} not arrived in this phase"
+            missing += f": {thread_names(absent)} of the CTA {'has' if len(absent) == 1 else 'have'} not arrived in this phase"
+            gone = absent[barriers.exited_of(slot)[absent]]
+            missing += f" ({thread_names(gone)} {'has' if len(gone) == 1 else 'have'} exited)" if len(gone) else ""
         return missing
 
     return text
-
-
-def thread_names(tids: np.ndarray) -> str:
-    """ "thread 3", "threads 0-15, 20" of sorted thread numbers; at most four runs of them."""
-    runs = np.split(tids, np.flatnonzero(np.diff(tids) > 1) + 1)
-    words = [f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs[:4]]
-    return f"thread{'s' * (len(tids) != 1)} {', '.join(words)}{', ...' * (len(runs) > 4)}"

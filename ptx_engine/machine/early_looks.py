@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 #: groups that run one after another at most; what larger launches do is unknown
 MOST = 512
+#: blocks that groups run before the one that has waited longest is let in: a loop with an effect may wait for it, too
+PATIENCE = 1024
 #: of warps, as long as there are so few
 MOST_WARPS = 128
 
@@ -50,6 +52,7 @@ class OneByOne:
         self._unit, self._down, self._late = unit, down, late
         self._groups: list[Group] = []
         self._held: list[Group] = []
+        self._taken = 0
         #: whether nothing has come since it was said that none but those held back are left
         self._said = False
 
@@ -69,7 +72,8 @@ class OneByOne:
     def take(self) -> list[Group]:
         """See ``Schedule``; nothing at first where only those are left that are held back: barriers may let others go on."""
         if self._groups or (self._held and self._said):
-            return [(self._groups or self._held).pop()]
+            self._taken += 1
+            return [(self._groups or self._held).pop(-1 if self._taken % PATIENCE else 0)]
         self._said = True
         return []
 

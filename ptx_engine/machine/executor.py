@@ -23,7 +23,7 @@ from ptx_engine.isa.values import Sym, Value, join
 from ptx_engine.isa.warp import LanesMissing
 from ptx_engine.launch import BoundLaunch, Role
 from ptx_engine.machine.arms import Arms
-from ptx_engine.machine.barriers import Barriers, Completed, Waiting, by_barrier, divided, reduce
+from ptx_engine.machine.barriers import Barriers, Completed, Waiting, by_barrier, divided, reduce, wrong_count
 from ptx_engine.machine.chances import Chances
 from ptx_engine.machine.data_flow import DataFlow
 from ptx_engine.machine.deadlocks import Deadlocks, divided_warps, stuck_at_barriers, stuck_at_warp_syncs, stuck_in_loops
@@ -402,11 +402,12 @@ class Machine:
         count = uniform(g.R[op.count], "the barrier's thread count") if op.count is not None else None
         if number > 15:
             raise ParseError(f"barrier number {number}", hint="a CTA has barriers 0 to 15")
-        if count is not None and (count % 32 or not 0 < count <= self.block_threads + 31):
-            self.log.add("barrier misuse", f"thread count {count} is not a positive multiple of the warp size", g, np.arange(g.n), end.pc)
+        if count is not None and (said := wrong_count(count, self.block_threads)):
+            self.log.add("barrier misuse", said, g, np.arange(g.n), end.pc)
         wrong = self.barriers.come(Waiting(g, op, end.pc, number, count))
         if wrong is not None:
             self.log.add("barrier misuse", wrong[0], g, wrong[1], end.pc)
+        self.order.settle(end.pc, g.threads)
         if op.kind == "arrive":
             self.order.cta_arrive(end.pc, g.threads, number, count)
             self._push(g.replica(), end.pc + 1)
@@ -462,10 +463,9 @@ class Machine:
         if any(not p.on_mbarrier for p in self.polling.waiting) and len(self.log.ctas) < self.bound.launch.cta_count:
             raise BudgetError("a loop waits for a store of a CTA that does not run together with it", hint="launch fewer CTAs")
         self._report_divided(self.barriers.waiting)
-        polls = stuck_in_loops(self.polling, self.env.mbarriers)
+        polls = stuck_in_loops(self.polling, self.env.mbarriers, self.memory.last_looks, self.barriers)
         stuck = [*stuck_at_barriers(self.barriers), *stuck_at_warp_syncs(self.warp_syncs), *polls]
-        divided = divided_warps(self.warp_syncs, self.log, stuck)
-        self.deadlocks.add(self.log.ctas, stuck, divided)
+        self.deadlocks.add(self.log.ctas, stuck, divided_warps(self.warp_syncs, self.log, stuck))
 
     # --- the end --------------------------------------------------------------------------------
 

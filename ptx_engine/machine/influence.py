@@ -1,4 +1,4 @@
-"""Whether a value that differs between schedules can be seen in what a kernel computes: clocks, outcomes of waits, active masks.
+"""Whether a value that differs between schedules can be seen in what a kernel computes: clocks, states of mbarriers, active masks.
 
 A walk that is blind to the order of instructions: what reads such a value passes it on; a branch by it passes it to all that is written
 where its two ways part, as far as that is read after they meet. The value is harmless unless it comes to an instruction with an effect;
@@ -12,10 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from ptx_engine.machine.control_flow import EXIT, Graph
 from ptx_engine.machine.data_flow import ARITHMETIC
 from ptx_engine.machine.recording import Uses
-from ptx_engine.syntax.ast import Instruction, Operand
-
-#: the address and the phase operand of a wait
-Place = tuple[Operand, ...]
+from ptx_engine.syntax.ast import Instruction
 
 #: instructions without a result that nobody sees either
 SILENT = frozenset({"nanosleep", "fence", "membar", "prefetch", "bra", "brx", "ret", "exit"})
@@ -99,17 +96,16 @@ class Influence:
     def of(self, sources: Sequence[int]) -> set[int] | None:
         """The registers that depend on the results of some instructions; None where more than registers does."""
         state = "" if self._instructions[sources[0]].opcode != "mbarrier" else self._instructions[sources[0]].modifiers[0]
-        places = {self._instructions[pc].operands[1:3] for pc in sources if is_wait(self._instructions[pc])}
         tainted = {r for pc in sources for r in self._uses[pc].writes}
         size = -1
         while size != len(tainted):
             size = len(tainted)
             for block in self._graph.successors:
-                if block != EXIT and not self._pass(block, tainted, places, reads_state=state.startswith("arrive")):
+                if block != EXIT and not self._pass(block, tainted, reads_state=state.startswith("arrive")):
                     return None
         return tainted
 
-    def _pass(self, block: int, tainted: set[int], places: set[Place], *, reads_state: bool) -> bool:
+    def _pass(self, block: int, tainted: set[int], *, reads_state: bool) -> bool:
         """Pass the registers on through a block; False where they come to an effect."""
         for pc in range(block, self._ends[block] + 1):
             row = self._uses.get(pc)
@@ -127,18 +123,15 @@ class Influence:
         if len(self._graph.successors[block]) < 2 or last is None:
             return True
         decides = last.predicate in tainted or not tainted.isdisjoint(last.reads)
-        return not decides or self._part(block, tainted, places)
+        return not decides or self._part(block, tainted)
 
-    def _part(self, block: int, tainted: set[int], places: set[Place]) -> bool:
-        """The ways from a block part by such a value: what they write, where it is read after they meet. They may wait on for what the
-        value says (``places``: address and phase), and for nothing else."""
+    def _part(self, block: int, tainted: set[int]) -> bool:
+        """The ways from a block part by such a value: what they write, where it is read after they meet."""
         join = self._graph.join(block)
         written: set[int] = set()
         for way in self._graph.between(block):
             for pc in range(way, self._ends[way] + 1):
-                instruction = self._instructions[pc]
-                waits_on = is_wait(instruction) and instruction.operands[1:3] in places
-                if instruction.opcode not in ARITHMETIC | SILENT and not waits_on:
+                if self._instructions[pc].opcode not in ARITHMETIC | SILENT:
                     return False
                 written |= self._uses[pc].writes if pc in self._uses else set()
         tainted |= written & self._live.get(join, frozenset())

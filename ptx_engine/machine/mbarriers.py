@@ -90,7 +90,9 @@ class Mbarriers:
         self._by_address: dict[int, Objects] = {}
         #: tests where something may run after a failure, too, each with the number of its place
         self._doubtful = {} if analysis is None else analysis.doubtful
-        memory.order.behind_success = {} if analysis is None else analysis.behind_success
+        #: tests of such places that are repeated until they succeed, whatever the others of the place have told
+        self._sure = {} if analysis is None else analysis.sure
+        memory.order.behind_success, memory.order.settled = ({}, {}) if analysis is None else (analysis.behind_success, analysis.settled)
         #: the address each thread has last waited at in vain
         self._waits_at = np.full(self._threads, -1, np.int64)
 
@@ -311,9 +313,10 @@ class Mbarriers:
         """Lanes go on after a success."""
         self._touch(lanes, Touch.TEST, instruction)
         memory, key = PhaseMemory.ORDERED if how.acquires else PhaseMemory.RELAXED, lanes.objects.address
-        if instruction in self._doubtful:
-            self._memory.order.mbarrier_tested(self._doubtful[instruction], lanes.threads, key, memory, parity=how.parity)
-        else:
+        place = self._doubtful.get(instruction, self._sure.get(instruction))
+        if place is not None:  # what the last success tells replaces what an earlier one at this place has told
+            self._memory.order.mbarrier_tested(place, lanes.threads, key, memory, parity=how.parity)
+        if instruction not in self._doubtful:
             self._memory.order.mbarrier_wait(instruction, lanes.threads, key, memory, parity=how.parity)
 
     def awaited(self, threads: np.ndarray) -> list[tuple[Objects, np.ndarray]]:

@@ -15,6 +15,7 @@ from ptx_engine.isa.values import Sym, Value
 from ptx_engine.launch import BoundLaunch
 from ptx_engine.machine.cells import UNINITIALISED, CellFormats, Cells, Column
 from ptx_engine.machine.findings_log import FindingLog
+from ptx_engine.machine.last_looks import LastLooks
 from ptx_engine.machine.order_port import OrderPort
 from ptx_engine.machine.tensors import TensorMemory
 from ptx_engine.machine.variable_memory import VariableMemory
@@ -55,6 +56,7 @@ class MemoryChecks:
         #: variables of the shared and the local window: (offset, size, name), ascending
         self.places: dict[str, list[tuple[int, int, str]]] = {"shared": [], "local": []}
         self.order_seconds = 0.0
+        self.last_looks = LastLooks(bound.buffers)
         #: stores, copies and atomics so far: a polling loop looks again when this has changed
         self.writes = 0
         #: set while a strong load or store runs
@@ -67,6 +69,7 @@ class MemoryChecks:
 
     def begin_batch(self, slots: int) -> None:
         """Fresh shared and local memory for a batch of CTAs."""
+        self.last_looks.begin(slots * self.block_threads)
         self.shared = Cells(self.formats, slots, self.shared_bytes)
         self.local = Cells(self.formats, slots * self.block_threads, self.local_bytes)
 
@@ -98,6 +101,8 @@ class MemoryChecks:
             self.log.schedule_dependent(f"ld.{how.sem} returns a value that depends on the schedule", instruction)
         column = np.full(g.n, min(address, _FAR), np.int64) if isinstance(address, int) else address.astype(np.int64)
         kind = AtomicKind.STORE if write else AtomicKind.LOAD
+        if not write:
+            self.last_looks.note(g.threads, space.value, column)
         observation = Observation.DECIDES if how.decides else Observation.IGNORED
         scope, sem = Scope(how.scope), MemoryOrder(how.sem)
         self.order.atomic(space, instruction, g.threads, column, nbytes, scope, sem, kind, observation, volatile=how.volatile)

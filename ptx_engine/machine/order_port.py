@@ -17,10 +17,11 @@ from ptx_engine.order.turns import Turn
 class OrderPort(Protocol):
     """The part of ``order.OrderChecker`` that the machine calls. ``turn`` is what the next accesses are shown with: uniform registers
     that loops carry. ``behind_success``: instructions that run only where single tests of mbarriers have succeeded, with the places of
-    those tests as bits."""
+    those tests as bits; ``settled``: those to which every schedule comes."""
 
     turn: Turn
     behind_success: Mapping[int, int]
+    settled: Mapping[int, int]
 
     @property
     def assumptions(self) -> list[str]: ...
@@ -41,6 +42,8 @@ class OrderPort(Protocol):
     def commit_group(self, instruction: int, threads: np.ndarray) -> None: ...
 
     def wait_group(self, instruction: int, threads: np.ndarray, pending: int) -> None: ...
+
+    def settle(self, instruction: int, threads: np.ndarray) -> None: ...
 
     def cta_barrier(self, instruction: int, threads: np.ndarray, barrier_id: int, count: int | None) -> None: ...
 
@@ -94,6 +97,7 @@ class NoOrder:
 
     turn: Turn = ()
     behind_success: Mapping[int, int] = {}
+    settled: Mapping[int, int] = {}
 
     @property
     def assumptions(self) -> list[str]:
@@ -115,6 +119,8 @@ class NoOrder:
     def commit_group(self, instruction: int, threads: np.ndarray) -> None: ...
 
     def wait_group(self, instruction: int, threads: np.ndarray, pending: int) -> None: ...
+
+    def settle(self, instruction: int, threads: np.ndarray) -> None: ...
 
     def cta_barrier(self, instruction: int, threads: np.ndarray, barrier_id: int, count: int | None) -> None: ...
 

@@ -82,6 +82,8 @@ class OrderChecker:
         self.looks = Looks()
         #: instructions that run only where tests at some places (bits) have succeeded; set before anything runs
         self.behind_success: Mapping[int, int] = {}
+        #: of those, where every schedule comes: what the tests have told is known from there on
+        self.settled: Mapping[int, int] = {}
         #: told of every access
         self.listener: Callable[[Space, Column], None] | None = None
         self._value_keys = value_keys
@@ -154,6 +156,8 @@ class OrderChecker:
         self._arrived: set[tuple[int, int]] = set()
         #: by thread, the places it relies on
         self._standing = np.zeros(self._batch.threads, np.int64)
+        #: by thread, the places whose last success tells what it does not know for good
+        self._unsettled = np.zeros(self._batch.threads, np.int64)
 
     def end_batch(self) -> None:
         """The CTAs of the batch have run to their end."""
@@ -251,7 +255,7 @@ class OrderChecker:
             addresses = np.full(len(threads), addresses, np.int64)
         elif addresses.dtype == np.uint64:
             addresses = addresses.view(np.int64)  # beside int64, NumPy would make both float64
-        self._stand(threads, self.behind_success.get(instruction, 0))
+        self._come(instruction, threads)
         self._seq += 1
         self.accesses += len(threads)
         if kind & WRITE:
@@ -306,7 +310,7 @@ class OrderChecker:
     def cta_arrive(self, instruction: int, threads: np.ndarray, barrier_id: int, count: int | None = None) -> None:
         """``bar.arrive`` executes (not: completes); the next ``cta_barrier`` of that id in the CTA acquires it."""
         self._beyond_barriers = self._replays = True
-        self._stand(threads, self.behind_success.get(instruction, 0))
+        self._come(instruction, threads)
         self._arrived.update((slot, barrier_id) for slot in np.unique(self._batch.slot(threads)).tolist())
         self._events.append(Arrive(self._tick(), self._batch, threads, barrier_id, instruction))
 
@@ -317,6 +321,7 @@ class OrderChecker:
 
     def warp_barrier(self, instruction: int, threads: np.ndarray) -> None:
         """``bar.warp.sync`` completed: orders the participating lanes of each warp, and nobody else."""
+        self.settle(instruction, threads)
         self._stand(threads, 0)
         warps_of = self._batch.warp(threads)
         warps, counts = np.unique(warps_of, return_counts=True)
@@ -362,6 +367,7 @@ class OrderChecker:
     def exchange(self, instruction: int, threads: np.ndarray, groups: np.ndarray) -> None:
         """``shfl``, ``vote``, ``match`` ... ``.sync`` executed by threads, within each group: order of execution, not of memory."""
         if self._phased:
+            self.settle(instruction, threads)
             self._stand(threads, 0)
             self._events.append(Exchange(self._tick(), self._batch, threads, groups))
 
@@ -374,10 +380,26 @@ class OrderChecker:
     ) -> None:
         """Threads (sorted) have tested with success, at a place that has a number, where others go on after a failure, too."""
         self._stand(threads, 0)
+        self._unsettled[threads] |= 1 << place
         self._event(Tested(self._tick(), self._batch, threads, place, key, memory, parity))
 
+    def settle(self, instruction: int, threads: np.ndarray) -> None:
+        """Threads come to an instruction: where every schedule comes to it, after tests that have succeeded by then, they know what those
+        have told for good. To be told of at barriers, before they complete."""
+        places = self.settled.get(instruction, 0)
+        if places and (some := threads[self._unsettled[threads] & places != 0]).size:
+            told = self._unsettled[some] & places
+            self._unsettled[some] &= ~places
+            self._standing[some] = 0
+            self._events.append(Stand(self._tick(), self._batch, some, told, settled=True))
+
+    def _come(self, instruction: int, threads: np.ndarray) -> None:
+        """Threads come to an instruction, and rely on the tests whose success it is behind."""
+        self.settle(instruction, threads)
+        self._stand(threads, self.behind_success.get(instruction, 0))
+
     def _stand(self, threads: np.ndarray, places: int) -> None:
-        """Threads come to an instruction that runs only where tests at these places have succeeded."""
+        """Threads rely on tests at these places, and on no others."""
         if not self.behind_success:
             return
         moved = self._standing[threads] != places
@@ -392,6 +414,7 @@ class OrderChecker:
 
     def fence(self, instruction: int, threads: np.ndarray, scope: Scope) -> None:
         """``fence.acq_rel``, ``fence.sc``, ``membar``"""
+        self.settle(instruction, threads)
         self._stand(threads, 0)
         self._fences = True
         self._events.append(Fence(self._tick(), self._batch, threads, scope.beyond_cta))

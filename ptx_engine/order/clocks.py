@@ -106,12 +106,14 @@ class Overwrite:
 
 @dataclass(slots=True)
 class Stand:
-    """From now on threads are where they can only be if tests at some ``places`` (a set of bits for each thread) have succeeded."""
+    """From now on threads are where they can only be if tests at some ``places`` (a set of bits for each thread) have succeeded;
+    ``settled``: and where every schedule comes."""
 
     seq: int
     batch: Batch
     threads: np.ndarray
     places: np.ndarray
+    settled: bool = False
 
 
 Event = Join | Stand | Exchange | Arrive | Reset | Atomic | Fence | Overwrite | PhaseEvent
@@ -326,7 +328,7 @@ class Clocks:
 
     def _stand(self, event: Stand) -> None:
         for thread, places in zip(event.batch.grid_threads(event.threads).tolist(), event.places.tolist()):
-            before, gained = self._suppositions.stand(thread, places, self.known(thread))
+            before, gained = self._suppositions.stand(thread, places, self.known(thread), settled=event.settled)
             self._set(thread, event.seq, joined([before, *gained]) if gained else before)
 
     def with_own(self, clock: Clock, threads: list[int], seq: int) -> Clock:

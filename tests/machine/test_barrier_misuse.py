@@ -178,3 +178,15 @@ def test_writes_to_an_argument_that_is_only_read(write: str) -> None:
     assert finding.kind == "write to a read-only argument" and finding.tensor == "in" and finding.count == 32
     written, _ = run(module(body, ("u64 out", "u64 in")), [out(32), ints("in", range(32), Role.INOUT)])
     assert kinds(written) == []
+
+
+@pytest.mark.parametrize(
+    ("count", "block", "said"),
+    [
+        (48, 64, "thread count 48 is not a positive multiple of the warp size"), (0, 64, "thread count 0 is not a positive multiple"),
+        (96, 64, "thread count 96 is more than the 64 threads of the CTA"), (96, 65, ""), (64, 64, ""),
+    ],
+)  # fmt: skip
+def test_counts_that_a_barrier_cannot_have(count: int, block: int, said: str) -> None:
+    found = [f.message for f in ran(OWN + f"bar.sync 1, {count};\n" + STORE, block).findings if f.kind == "barrier misuse"]
+    assert [message.startswith(said) for message in found] == [True] * bool(said)

@@ -85,4 +85,4 @@ def test_lanes_that_come_late_are_waited_for() -> None:
     assert kinds(execution) == [] and execution.seconds["execute"] < 30, "not run until the budget ends (120 s)"
     never = module(body.replace("%r0, 40", "%r0, 3"), ("u64 out", "u64 flag"), shared=SHARED)
     (finding,) = run(never, [out(64), ints("flag", [0], Role.INOUT)], block=64)[0].findings
-    assert finding.kind == "divergent collective" and "lanes 16-31 wait at a loop that polls memory" in finding.message
+    assert finding.kind == "divergent collective" and "lanes 16-31 wait at a loop that polls flag[0]" in finding.message

@@ -91,6 +91,39 @@ def test_what_comes_of_a_single_test_is_up_to_the_schedule(test: str, use: str) 
     assert ran(STORE + ARRIVE + test.format(1, 0) + use)[0].schedule_dependent == []
 
 
+TRIES = "mov.u32 %r20, 0;\nL1:\n{turn}mbarrier.test_wait.shared.b64 %p5, [%r10], %d5;\n@%p5 bra D1;\n{failed}bra L1;\nD1:\n"
+
+
+@pytest.mark.parametrize(
+    ("turn", "failed", "stored", "depends"),
+    [
+        ("add.u32 %r20, %r20, 1;\n", "", "%r20", True),
+        ("add.u32 %r21, %r20, 1;\n", "", "%r20", False),
+        ("", "add.u32 %r20, %r20, 1;\n", "%r20", True),
+        ("", "add.u32 %r20, %r20, 1;\n", "%r0", False),
+        ("", "st.global.u32 [%d1], 7;\n", "%r0", True),
+        ("", "nanosleep.u32 20;\n", "%r0", False),
+    ],
+)
+def test_how_often_a_wait_has_failed_is_up_to_the_schedule(turn: str, failed: str, stored: str, depends: bool) -> None:
+    body = ARRIVE + TRIES.format(turn=turn, failed=failed) + f"st.global.u32 [%d1], {stored};\n"
+    execution, _ = ran(body)
+    assert kinds(execution) == [] and bool(execution.schedule_dependent) == depends
+
+
+@pytest.mark.parametrize(("moved", "depends"), [("", False), ("add.u32 %r14, %r14, 8;\n", True)])
+def test_a_wait_that_follows_a_failure_may_be_for_another_phase(moved: str, depends: bool) -> None:
+    """Thread 0 tests for what its warp stores, and waits for that, or for another mbarrier, if it has failed."""
+    body = (
+        "@%p1 mbarrier.init.shared.b64 [%r10+8], 32;\nbar.sync 0;\nsetp.gt.u32 %p6, %r0, 31;\n@!%p6 bra A;\n" + STORE
+        + "mbarrier.arrive.shared.b64 _, [%r10];\nmbarrier.arrive.shared.b64 _, [%r10+8];\nbra E;\nA:\nmov.u32 %r14, %r10;\n"
+        + "mbarrier.test_wait.parity.shared.b64 %p5, [%r14], 0;\nst.shared.u32 [%r11], %r0;\n@%p5 bra J;\n" + moved
+        + "L:\nmbarrier.test_wait.parity.shared.b64 %p7, [%r14], 0;\n@!%p7 bra L;\nJ:\nld.shared.u32 %r5, [%r11+128];\n"
+        + "st.global.u32 [%d1], %r5;\nE:\n"
+    )  # fmt: skip
+    assert bool(ran(body, count=32)[0].schedule_dependent) == depends
+
+
 @pytest.mark.parametrize(
     ("guard", "found"),
     [
@@ -263,7 +296,7 @@ def test_a_phase_that_is_never_complete_names_who_has_not_arrived() -> None:
     execution, _ = ran(body, grid=3)
     (finding,) = execution.findings
     assert finding.kind == "deadlock" and finding.count == 3
-    assert "56 threads at the mbarrier at shared+0x0, phase 0: 8 of 64 arrivals never come" in finding.message
+    assert "threads 0-55 wait at the mbarrier at shared+0x0, phase 0: 8 of 64 arrivals never come" in finding.message
     assert "threads 56-63 of the CTA have not arrived in this phase" in finding.message
     assert finding.sites[0].ptx_text.startswith("@!%p5 bra L1")
 

@@ -170,11 +170,13 @@ class _Explorer:
 
     @staticmethod
     def _runs(executed: int, op: Op) -> bool:
-        """Whether an operation is executed at all: not where the test that it is given by has failed."""
-        return op.given < 0 or bool(executed >> PASSED + op.given & 1)
+        """Whether an operation is executed at all: not where the test that it is given by has failed, or has not that must fail."""
+        return (op.given < 0 or bool(executed >> PASSED + op.given & 1)) and (op.unless < 0 or not executed >> PASSED + op.unless & 1)
 
     def _ready(self, state: tuple, t: int, j: int, op: Op) -> bool:
         executed, _, agents, _, phases = state
+        if not self._runs(executed[t], op):
+            return True
         if op.kind == "wait":
             return all((t, i) not in agents for i in self.covers[t][j])
         if op.kind == "mb_wait":
@@ -215,6 +217,8 @@ class _Explorer:
             agents = agents - {(t, j)}
             phases = self._signal(state, phases, t, j) if op.kind in ARRIVALS else phases
             return executed, waiting, agents, arrived, phases
+        if not self._runs(executed[t], op):
+            return _with(executed, t, j), waiting, agents, arrived, phases
         if op.kind in ("bar", "arrive", "warp"):
             return self._arrive(state, t, j, op)
         if op.kind in ("copy", "copy_arrive", "copy_count"):
@@ -248,8 +252,9 @@ class _Explorer:
             return _replaced(phases, (number, phase, pending - 1, waited))
         for u, ops in enumerate(self.p.threads):
             for i, other in enumerate(ops):
-                late = other.kind == "mb_wait" and (other.id, other.count) == (op.id, phase - 1) and not state[0][u] >> i & 1
-                self.misused |= late
+                # one that only some schedules execute is blocked in those
+                late = other.kind == "mb_wait" and (other.id, other.count) == (op.id, phase - 1) and other.given == other.unless == -1
+                self.misused |= late and not state[0][u] >> i & 1
         return _replaced(phases, (number, phase + 1, op.count, False))
 
     def _arrive(self, state: tuple, t: int, j: int, op: Op) -> tuple:

@@ -34,6 +34,7 @@ class Op:
     lanes: tuple[int, ...] = ()
     beyond_cta: bool = True
     given: int = -1  # executed only if the thread's operation of this number, a test of an mbarrier, has succeeded
+    unless: int = -1  # ... has failed
 
 
 @dataclass(frozen=True)
@@ -66,8 +67,9 @@ def written(threads: list[str], threads_per_cta: int = 0, warp_size: int = 2) ->
 
 
 def _parse(words: list[str], instruction: int) -> Op:
-    if words[-1].startswith("given="):
-        return replace(_parse(words[:-1], instruction), given=int(words[-1][6:]))
+    if words[-1].startswith(("given=", "unless=")):
+        condition, _, test = words[-1].partition("=")
+        return replace(_parse(words[:-1], instruction), **{condition: int(test)})
     name, _, suffix = words[0].partition(".")
     kind = {"st": "store", "ld": "load"}.get(name, name)
     strong, beyond = suffix == "strong", suffix != "cta"
@@ -296,3 +298,51 @@ def single_tests(draw: st.DrawFn, tests: int = 1) -> Program:
             if threads[t][i].kind in ("load", "store", "rmw") and draw(st.integers(0, 4)):
                 threads[t][i] = replace(threads[t][i], given=j)
     return replace(program, threads=tuple(map(tuple, threads)))
+
+
+#: what a wait becomes where single tests and loops are mixed: tests, waits, and waits that follow an outcome of the test before
+MIXTURES = (
+    ("wait",), ("test",), ("test", "wait"), ("test", "access", "wait"), ("wait", "test"), ("test", "wait unless"), ("test", "wait given"),
+    ("test", "access", "wait unless"), ("test", "access", "wait given"), ("test", "wait unless", "access", "wait"), ("wait", "wait"),
+)  # fmt: skip
+
+
+@st.composite
+def mixed_tests(draw: st.DrawFn, tests: int = 1) -> Program:
+    """Programs of warps that test mbarriers once and wait for the same ones in loops, before, after, or only after one outcome; accesses
+    that follow are given by a success, or by a failure, or are not."""
+    builder = _Builder(draw, [shape for shape in APART if shape[1] > 1])
+    for _ in range(draw(st.integers(0, 1))):
+        builder.item()
+    a = builder.any_thread()
+    b, place = draw(st.sampled_from([t for t in builder.peers(a) if t != a])), builder.place()
+    steps = [lambda: builder.touch(a, place), lambda: builder.phase(a, b), lambda: builder.touch(b, place)]
+    steps += [lambda: builder.barrier(a, b), lambda: builder.touch(builder.any_thread(), place)] if draw(st.booleans()) else []
+    for step in steps:
+        builder.instruction += 1
+        step()
+    program = Program(builder.per_cta, builder.warp_size, tuple(map(tuple, builder.ops)))
+    assume(all(op.count == 0 for ops in program.threads for op in ops if op.kind == "mb_wait"))
+    left, threads = tests, []
+    for ops in program.threads:
+        mixed: list[Op] = []
+        tested: list[int] = []
+        for op in ops:
+            if op.kind != "mb_wait":
+                condition = draw(st.sampled_from(["given", "unless", "", ""])) if tested and op.kind in ("load", "store", "rmw") else ""
+                mixed.append(replace(op, **{condition: draw(st.sampled_from(tested))}) if condition else op)
+                continue
+            for part in draw(st.sampled_from(MIXTURES if left else MIXTURES[:1])):
+                kind, _, condition = part.partition(" ")
+                if kind == "test":
+                    left -= 1
+                    tested.append(len(mixed))
+                    mixed.append(replace(op, kind="mb_test", instruction=op.instruction + 50))
+                elif kind == "wait":
+                    at = {condition: tested[-1]} if condition else {}
+                    mixed.append(replace(op, instruction=op.instruction + 100, **at))
+                else:
+                    mixed.append(Op(draw(st.sampled_from(["load", "store"])), op.instruction + 150, **place))  # type: ignore[arg-type]
+        threads.append(tuple(mixed))
+    assume(left < tests)
+    return replace(program, threads=tuple(threads))

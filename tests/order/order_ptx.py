@@ -70,18 +70,20 @@ class _Writer:
 
     def _write(self, j: int, op: Op) -> None:
         code = self._code(j, op)
-        if op.given < 0:
+        test, yes, no = (op.given, "", "!") if op.given >= 0 else (op.unless, "!", "")
+        if test < 0:
             self._line(op, code)
-        elif self.guards == "predicate":
-            self._line(op, " ".join(f"@%q{op.given} {one};" for one in code.split(";") if one.strip()))
+        elif self.guards == "predicate" and op.kind != "mb_wait":
+            self._line(op, " ".join(f"@{yes}%q{test} {one};" for one in code.split(";") if one.strip()))
         else:
             self.labels += 1
+            label = f"S{self.labels}"
             if self.guards == "word":
-                self.lines.append(f"selp.b32 %r6, 1, 0, %q{op.given}; setp.eq.s32 %p4, %r6, 0; @%p4 bra S{self.labels};")
+                self.lines.append(f"selp.b32 %r6, 1, 0, %q{test}; setp.eq.s32 %p4, %r6, {0 if no else 1}; @%p4 bra {label};")
             else:
-                self.lines.append(f"@!%q{op.given} bra S{self.labels};")
+                self.lines.append(f"@{no}%q{test} bra {label};")
             self._line(op, code)
-            self.lines.append(f"S{self.labels}:")
+            self.lines.append(f"{label}:")
 
     def _line(self, op: Op, code: str) -> None:
         self.lines.append(code)

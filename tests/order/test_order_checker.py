@@ -149,12 +149,12 @@ def test_a_barrier_reached_by_too_few_warps_is_named() -> None:
 
 def test_a_deadlock_says_who_waits_where_and_for_whom() -> None:
     launch = Launch((2, 1, 1), (96, 1, 1), ())
-    waits = Blocked(1, 33, 32, 8, "bar.sync 1, count 64", "32 of 64 threads have arrived")
+    waits = Blocked(1, np.arange(33, 65), 8, "bar.sync 1, count 64", "32 of 64 threads have arrived")
     finding = deadlock_finding(launch, [waits])
     assert finding.kind == "deadlock"
     assert finding.severity is Severity.ERROR
     assert (finding.sites[0].cta, finding.sites[0].warp, finding.sites[0].lane) == ((1, 0, 0), 1, 1)
-    assert "32 threads at bar.sync 1, count 64: 32 of 64 threads have arrived" in finding.message
+    assert "threads 33-64 wait at bar.sync 1, count 64: 32 of 64 threads have arrived" in finding.message
 
 
 # --- buffers, batches, columns ----------------------------------------------------------------------

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from order_explorer import Answer, TooBig, explore
-from order_programs import APART, Program, programs, single_tests, written
+from order_programs import APART, Program, mixed_tests, programs, single_tests, written
 from order_ptx import GUARDS, misuses, racing, ran, stuck
 
 LENIENT = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large]
@@ -39,7 +39,15 @@ def agree(program: Program) -> None:
 
 
 def agree_on_tests(program: Program, guards: str, *, exact: bool) -> None:
-    """Several tests have more outcomes than are tried: then what is found is true, and anything else is said to be unknown."""
+    """Several tests have more outcomes than are tried: then what is found is true, and anything else is said to be unknown. So has one
+    where copies arrive, which do so at once in all schedules that are tried, and something is done after a failure only."""
+    ops = [op for ops in program.threads for op in ops]
+    exact = exact and not (any(op.unless >= 0 for op in ops) and any(op.kind in ("copy_arrive", "copy_count") for op in ops))
+    agree_on_outcomes(program, guards, exact=exact)
+
+
+def agree_on_outcomes(program: Program, guards: str, *, exact: bool) -> None:
+    """As far as all outcomes of tests are tried (``exact``), or none matters, what is found is all there is."""
     answer = explored(program)
     execution, ops = ran(program, guards)
     if answer.broken or stuck(execution.findings):
@@ -62,6 +70,20 @@ def test_agrees_with_all_schedules_as_ptx(program: Program) -> None:
 @given(single_tests(), st.sampled_from(GUARDS))
 def test_agrees_on_what_follows_a_single_test(program: Program, guards: str) -> None:
     agree_on_tests(program, guards, exact=True)
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=LENIENT)
+@given(mixed_tests(), st.sampled_from(GUARDS))
+def test_agrees_where_a_test_and_waits_for_the_same_phase_are_mixed(program: Program, guards: str) -> None:
+    agree_on_tests(program, guards, exact=True)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@settings(max_examples=1_000, deadline=None, suppress_health_check=LENIENT)
+@given(mixed_tests(3), st.sampled_from(GUARDS))
+def test_finds_nothing_untrue_where_tests_and_waits_are_mixed(program: Program, guards: str) -> None:
+    agree_on_tests(program, guards, exact=sum(op.kind == "mb_test" for ops in program.threads for op in ops) == 1)
 
 
 @pytest.mark.slow
@@ -92,6 +114,24 @@ TESTED = {
     "a copy not arrived": (["copy s0 g0; mb_arrive 1 1", "mb_test 1 0; ld s0 given=0"], {(0, 101)}),
     #: all tests succeed that are tried, as copies arrive at once there
     "a copy, then not guarded": (["copy s0 g0; copy_arrive 1 1; bar 1 2", "bar 1 2; mb_test 1 0; ld s0 given=1; st s4; ld s0"], {(0, 104)}),
+    #: a wait that is always executed orders what follows it, whatever else tests for the phase
+    "a test, then a wait": (["st s0; mb_arrive 1 1", "mb_test 1 0; ld s4; mb_wait 1 0; ld s0"], set()),
+    "a test, then a wait too late": (["mb_arrive 1 1; st s0", "mb_test 1 0; ld s4; mb_wait 1 0; ld s0"], {(1, 103)}),
+    "a test by another thread": (["st s0; mb_arrive 1 1; mb_test 1 0", "mb_wait 1 0; ld s0; bar 1 2", "bar 1 2; ld s0"], set()),
+    "a wait, then a test": (["st s0; mb_arrive 1 1", "mb_wait 1 0; mb_test 1 0; ld s0; bar 1 2", "bar 1 2; ld s0"], set()),
+    #: and one that is executed by who has failed, together with the test that others have passed
+    "a wait after a failure": (
+        ["st s0; mb_arrive 1 1", "mb_test 1 0; ld s4; mb_wait 1 0 unless=0; ld s0; bar 1 2", "bar 1 2; ld s0"],
+        set(),
+    ),
+    "a wait after a failure, and before": (
+        ["st s0; mb_arrive 1 1", "mb_test 1 0; ld s0; mb_wait 1 0 unless=0; bar 1 2", "bar 1 2; ld s0"],
+        {(0, 101)},
+    ),
+    #: but not one that is executed by who has succeeded
+    "a wait after a success": (["st s0; mb_arrive 1 1", "mb_test 1 0; ld s4; mb_wait 1 0 given=0; ld s0"], {(0, 103)}),
+    "what follows a failure": (["st s0; mb_arrive 1 1", "mb_test 1 0; mb_wait 1 0 unless=0; ld s0 unless=0"], set()),
+    "what follows a failure at once": (["st s0; mb_arrive 1 1", "mb_test 1 0; ld s0 unless=0; mb_wait 1 0 unless=0"], {(0, 101)}),
     "told on by a barrier": (["st s0; mb_arrive 1 1", "mb_test 1 0; ld s0 given=0; bar 1 2", "bar 1 2; ld s0"], {(0, 201)}),
 }
 
@@ -104,7 +144,8 @@ def test_what_a_success_orders(name: str, guards: str) -> None:
     assert {pair[:2] for pair in explore(program).pairs} == expected
     execution, ops = ran(program, guards)
     assert {pair[:2] for pair in racing(execution.findings, ops)} == expected
-    assert bool(execution.schedule_dependent) == any(op.given >= 0 for op in ops.values())
+    decides = any(op.kind != "mb_wait" and max(op.given, op.unless) >= 0 for op in ops.values())
+    assert bool(execution.schedule_dependent) == decides
 
 
 def test_arrivals_alone_complete_a_barrier_before_the_next_of_their_threads() -> None:

@@ -1,0 +1,128 @@
+"""What depends on the outcomes of some tests of mbarriers: which instructions are executed or not, and which with other operands.
+
+Registers that hold another value are followed forward, until they are written anew; from a branch by such a register to where its ways
+meet, all that is written is such a register, too. A way that ends in a trap meets no other: the launch has failed. What goes through
+memory is not followed: a value that comes so far is seen by others, and the result is unknown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ptx_engine.machine.control_flow import EXIT, Graph
+from ptx_engine.machine.data_flow import ARITHMETIC
+from ptx_engine.machine.recording import Uses
+from ptx_engine.syntax.ast import Instruction
+
+#: registers that hold the same at an instruction whatever the outcomes were
+Constants = Mapping[int, frozenset[int]]
+NOTHING: frozenset[int] = frozenset()
+
+
+@dataclass
+class Dependents:
+    """Instructions that only some outcomes lead to (``inside``), and those that read what depends on outcomes (``reading``)."""
+
+    inside: set[int] = field(default_factory=set)
+    reading: set[int] = field(default_factory=set)
+
+
+class Conditional:
+    """Answers for one function."""
+
+    def __init__(self, instructions: Sequence[Instruction], uses: Mapping[int, Uses], graph: Graph, ends: Mapping[int, int]) -> None:
+        traps = {block for block in graph.successors if block != EXIT and instructions[ends[block]].opcode == "trap"}
+        self._graph = Graph({b: () if b in traps else after for b, after in graph.successors.items() if b != EXIT})
+        self._instructions, self._uses, self._ends = instructions, uses, ends
+        self._writers: dict[int, list[int]] = {}
+        for pc, row in uses.items():
+            for r in row.writes:
+                self._writers.setdefault(r, []).append(pc)
+        self._repeating: dict[int, bool] = {}
+        self.doomed = self._doomed(traps)
+
+    def _doomed(self, traps: set[int]) -> set[int]:
+        """Instructions of blocks from which every way ends in a trap."""
+        blocks, size = set(traps), -1
+        while size != len(blocks):
+            size = len(blocks)
+            blocks |= {b for b, after in self._graph.successors.items() if after and set(after) <= blocks}
+        return {pc for b in blocks for pc in range(b, self._ends[b] + 1)}
+
+    def on(self, tests: frozenset[int], constants: Constants) -> Dependents:
+        """What depends on the outcomes of tests."""
+        walk = _Walk(self, self._uses, self._graph, self._ends, tests, constants)
+        found = Dependents()
+        for block, tainted in walk.run().items():
+            inside = block in walk.inside
+            for pc in range(block, self._ends[block] + 1):
+                if inside:
+                    found.inside.add(pc)
+                if walk.depends(pc, tainted):
+                    found.reading.add(pc)
+                walk.write(pc, tainted, inside=inside)
+        return found
+
+    def repeats(self, pc: int, depth: int = 64) -> bool:
+        """Whether an instruction computes the same whenever it runs: all that it is made from has one definition, from no memory."""
+        if depth == 0:
+            return False
+        if pc not in self._repeating:
+            self._repeating[pc] = False  # what is made from itself
+            row = self._uses[pc]
+            single = all(self._writers[r] == [pc] for r in row.writes) and self._instructions[pc].opcode in ARITHMETIC
+            sources = [writers for r in row.reads if (writers := self._writers.get(r))]
+            self._repeating[pc] = single and all(len(w) == 1 and self.repeats(w[0], depth - 1) for w in sources)
+        return self._repeating[pc]
+
+
+class _Walk:
+    def __init__(
+        self, of: Conditional, uses: Mapping[int, Uses], graph: Graph, ends: Mapping[int, int], tests: frozenset[int],
+        constants: Constants,
+    ) -> None:  # fmt: skip
+        self._of = of
+        self._uses, self._graph, self._ends, self._tests, self._constants = uses, graph, ends, tests, constants
+        #: blocks between a branch by an outcome and where its ways meet
+        self.inside: set[int] = set()
+
+    def depends(self, pc: int, tainted: set[int]) -> bool:
+        """Whether an instruction reads a register that depends on a test."""
+        row = self._uses.get(pc)
+        if row is None:
+            return False
+        reads = row.reads if row.predicate is None else row.reads | {row.predicate}
+        return not tainted.isdisjoint(reads - self._constants.get(pc, NOTHING))
+
+    def run(self) -> dict[int, set[int]]:
+        """For each block the registers that depend on a test where it begins."""
+        before: dict[int, set[int]] = {block: set() for block in self._graph.successors if block != EXIT}
+        changed = True
+        while changed:  # registers and blocks only become more
+            changed = False
+            for block in sorted(before):
+                tainted = set(before[block])
+                for pc in range(block, self._ends[block] + 1):
+                    decides = self.depends(pc, tainted)
+                    self.write(pc, tainted, inside=block in self.inside)
+                targets = self._graph.successors[block]
+                if len(targets) > 1 and decides:
+                    between = self._graph.between(block)
+                    changed |= not between <= self.inside
+                    self.inside |= between
+                for target in targets:
+                    if target != EXIT and not tainted <= before[target]:
+                        before[target] |= tainted
+                        changed = True
+        return before
+
+    def write(self, pc: int, tainted: set[int], *, inside: bool) -> None:
+        """Follow one instruction. What is computed the same whenever it is, is so between the ways, too."""
+        row = self._uses.get(pc)
+        if row is None:
+            return
+        if pc in self._tests or self.depends(pc, tainted) or (inside and not self._of.repeats(pc)):
+            tainted |= row.writes
+        elif row.predicate is None:
+            tainted -= row.writes
