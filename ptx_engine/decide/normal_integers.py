@@ -7,7 +7,7 @@ of floors of quotients by powers of two, bit operations with constants are sums 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from gmpy2 import mpq
 
@@ -272,9 +272,20 @@ class Integers:
         if len(members) < 2:
             return dict(next(iter(members), frozenset()))
         ordered = tuple(dict(key) for key in sorted(members, key=sorted))
-        atom = self.forms.application(op.name.lower(), ordered, integer=True)
+        low, high = self._word(ordered)
+        sign = Sign.NONNEGATIVE if low is not None and low >= 0 else Sign.UNKNOWN
+        atom = self.forms.application(op.name.lower(), ordered, sign, integer=True, low=low, high=high)
         self._bitwise[atom] = (op, members)
         return {self.forms.ring.atom_term(atom): 1}
+
+    def _word(self, values: Sequence[Poly]) -> tuple[int | None, int | None]:
+        """The range of the smallest word, signed if one of them may be negative, that holds all of these integers: bit operations stay
+        in it."""
+        ranges = [poly_range(self.forms.ring, p) for p in values]
+        if any(low is None or high is None for low, high in ranges):
+            return None, None
+        bits = max(max(int(high), -1 - int(low)).bit_length() for low, high in ranges)  # type: ignore[arg-type]
+        return (-(1 << bits) if any(low < 0 for low, _ in ranges) else 0), (1 << bits) - 1  # type: ignore[operator]
 
     def _members(self, op: Op, p: Poly) -> frozenset[PolyKey]:
         if len(p) == 1:

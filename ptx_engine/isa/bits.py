@@ -14,7 +14,7 @@ import numpy as np
 
 from ptx_engine.errors import NotStructuredError
 from ptx_engine.isa.bitwise import AND, NOT, OR, XOR, bitwise
-from ptx_engine.isa.exclusive import exclusive
+from ptx_engine.isa.exclusive import exclusive, signed_words
 from ptx_engine.isa.fields import Field, Number, Plain, cut, extended, fields_of, to_value
 from ptx_engine.isa.float_words import word_of
 from ptx_engine.isa.reinterpret import integer_of
@@ -120,9 +120,14 @@ def _logic(table: int, op: Op | None) -> Handler:
             signed_float = with_sign_bit(arena, operands[0], operands[1], bits)
             if signed_float is not None:
                 return signed_float
-        words = [integer_term(arena, v, bits, False) for v in operands]
+        parts = [v.parts[0] for v in operands if isinstance(v, Sym) and len(v.parts) == 1 and v.parts[0][0].kind == "int"]
+        both_signed = op is Op.BITXOR and len(parts) == 2 and signed_words(parts) and all(f.bits == bits for f, _ in parts)
+        words = [integer_term(arena, v, bits, both_signed) for v in operands]
         if words[0] is None or words[1] is None:
             return None
+        if both_signed:
+            half = 1 << max(max(number[2], -1 - number[1]) for number in (words[0], words[1])).bit_length()
+            return integer_value((arena.emit(op, words[0][0], words[1][0]), -half, half - 1), bits)
         top = max(words[0][2], words[1][2]).bit_length()
         high = min(words[0][2], words[1][2]) if op is Op.BITAND else (1 << top) - 1
         return integer_value((arena.emit(op, words[0][0], words[1][0]), 0, high), bits)

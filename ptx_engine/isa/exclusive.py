@@ -6,6 +6,8 @@ zero stays one. Of two integers it is the bit operator's term.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from ptx_engine.isa.reinterpret import integer_of
@@ -44,14 +46,21 @@ def _part(arena: Arena, x: Part, y: Part) -> Part | None:
 
 
 def _integers(arena: Arena, x: Part, y: Part) -> Part | None:
-    bits = x[0].bits
-    words = [integer_of(arena, Sym((part,)), bits, False) for part in (x, y)]
+    bits, signed = x[0].bits, signed_words((x, y))
+    words = [integer_of(arena, Sym((part,)), bits, signed) for part in (x, y)]
     assert words[0] is not None and words[1] is not None
     for nodes, word in ((words[0][0], words[1][0]), (words[1][0], words[0][0])):
         found = cancelled(arena, nodes, word)
         if found is not None:
-            return int_fmt(bits, 0, (1 << bits) - 1), found
+            return (int_fmt(bits, -(1 << bits - 1), (1 << bits - 1) - 1) if signed else int_fmt(bits, 0, (1 << bits) - 1)), found
     return None
+
+
+def signed_words(parts: Sequence[Part]) -> bool:
+    """Whether integers are signed words as they stand, one of them with a sign: bit operations on them then need no wrap, nor do
+    comparisons of what comes of them."""
+    half = [1 << fmt.bits - 1 for fmt, _ in parts]
+    return any(fmt.lo < 0 for fmt, _ in parts) and all(fmt.lo >= -h and fmt.hi < h for (fmt, _), h in zip(parts, half))
 
 
 def cancelled(arena: Arena, nodes: Ids, word: Ids, depth: int = _DEPTH) -> Ids | None:

@@ -35,6 +35,12 @@ def sine_kernel(x_ptr, out_ptr, n, SCALE: tl.constexpr, BLOCK: tl.constexpr):
 
 
 @triton.jit
+def sort_integers_kernel(x_ptr, out_ptr, n, DESCENDING: tl.constexpr, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    tl.store(out_ptr + at, tl.sort(tl.load(x_ptr + at), descending=DESCENDING))
+
+
+@triton.jit
 def sort_kernel(x_ptr, out_ptr, n, SCALE: tl.constexpr, BLOCK: tl.constexpr):
     at = tl.arange(0, BLOCK)
     tl.store(out_ptr + at, tl.sort(tl.load(x_ptr + at) * SCALE))

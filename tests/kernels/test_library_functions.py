@@ -37,6 +37,29 @@ def test_proved(function, warps):
     assert len(named) == {"sort_kernel": 0, "log_kernel": 2}.get(function, 1)
 
 
+def sort_job(dtype, warps, descending=False):
+    args = (tensor("x_ptr", dtype, 16), output("out_ptr", dtype, 16), *integers(n=16))
+    case = Case("library_kernels", "sort_integers_kernel", args, (("DESCENDING", descending), ("BLOCK", 16)), (1, 1, 1), HERE)
+    return compiled_job(case, Configuration(80, warps, 2))
+
+
+@pytest.mark.parametrize("dtype", ["s32", "u32"])
+@pytest.mark.parametrize("warps", [1, 4])
+def test_integers_are_sorted(dtype, warps):
+    """Compare and exchange by exclusive or: of signed words without a change of reading between the comparisons."""
+    mine = sort_job(dtype, warps)
+    report = validate(mine)
+    assert report.status is Status.PROVED, (report.reason, report.errors)
+    other = sort_job(dtype, warps, descending=True)
+    assert validate(replace(mine, source=other.source)).status is Status.REFUTED
+
+
+def test_a_sorting_network_with_one_comparison_turned_is_refuted():
+    mine = sort_job("s32", 4)
+    last = mine.ptx.rindex("setp.gt.s32")
+    assert validate(replace(mine, ptx=mine.ptx[:last] + "setp.lt.s32" + mine.ptx[last + 11 :])).status is Status.REFUTED
+
+
 @pytest.mark.parametrize("function", ["gelu_kernel", "tanh_kernel", "log_kernel"])
 def test_another_constant_is_refuted(function):
     """The source of one scale beside the PTX of another: library code on both sides hides no difference."""

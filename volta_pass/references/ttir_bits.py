@@ -17,7 +17,7 @@ from volta_pass.references.ttir_frame import Frame
 from volta_pass.references.ttir_predicates import predicate_logic
 from volta_pass.references.ttir_ring import plain_ids, trailing_zeros
 from volta_pass.references.ttir_types import TtirType
-from volta_pass.references.ttir_values import Sym, Value, concrete, emitted, id_operand, int_ids, type_range, wrapped
+from volta_pass.references.ttir_values import Sym, Value, concrete, emitted, id_operand, int_ids, rows, type_range, wrapped
 
 
 def symbolic_bits(op: Op) -> Callable[[Frame, TtirType, Value, Value], Value]:
@@ -56,10 +56,14 @@ def _exclusive(frame: Frame, kind: TtirType, a: Value, b: Value) -> Value | None
         return None
     if not len(kept):
         return np.zeros((1,) * len(shape), kind.dtype)
+    ranges = [v.xored_range if v.xored else (v.lo, v.hi) for v in (a, b)]
+    lows, highs = ([r[i] for r in ranges] for i in (0, 1))
+    low = None if None in lows else min(lows)  # type: ignore[type-var]
+    high = None if None in highs else max(highs)  # type: ignore[type-var]
     if len(kept) == 1:
-        return Sym(kept[0], bits=bits)
+        return Sym(kept[0], low, high, bits)
     whole = _general(Op.BITXOR, frame, kind, a, b)
-    return Sym(whole.ids, whole.lo, whole.hi, xored=tuple(kept), xored_bits=bits)
+    return Sym(whole.ids, whole.lo, whole.hi, xored=tuple(kept), xored_bits=bits, xored_range=(low, high))
 
 
 #: longest exclusive or that is remembered
@@ -162,8 +166,14 @@ def _bounds(value: Value) -> tuple[int, int] | None:
 
 
 def _general(op: Op, frame: Frame, kind: TtirType, a: Value, b: Value) -> Sym:
-    """The bit operator on the unsigned words."""
+    """The bit operator on the unsigned words; exclusive or on signed ones where both are such numbers as they stand, and one may be
+    negative: the two readings of a word would be two terms in the comparisons of a sorting network."""
     ids = []
+    low, high = type_range(kind.width, signed=True)
+    bounds = [_bounds(value) for value in (a, b)]
+    signed = all(b is not None and low <= b[0] and b[1] <= high for b in bounds) and any(b is not None and b[0] < 0 for b in bounds)
+    if op is Op.BITXOR and signed and all(isinstance(value, Sym) and not value.bits for value in (a, b)):
+        return Sym(np.asarray(frame.arena.emit(op, rows(a), rows(b))), low, high)
     for value in (a, b):
         if isinstance(value, Sym):
             ids.append(wrapped(value, kind.width, False, frame.arena).ids)

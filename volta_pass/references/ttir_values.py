@@ -28,7 +28,8 @@ class Sym:
     """Term ids (int32). For integers ``lo <= value <= hi`` where not None. ``bits`` names the float format whose bit pattern
     an integer-typed value is (a bitcast float); its ids are those of the float. ``zeros``: known trailing zero bits.
     ``shifted``: (ids, amount) where the value is that integer shifted right, so that a mask can take the field at once.
-    ``xored``: words of one meaning (``xored_bits`` as ``bits``) whose exclusive or the value is, so that one can cancel later."""
+    ``xored``: words of one meaning (``xored_bits`` as ``bits``) whose exclusive or the value is, so that one can cancel later; each
+    lies in ``xored_range``, where that is known."""
 
     ids: np.ndarray
     lo: int | None = None
@@ -38,6 +39,7 @@ class Sym:
     shifted: tuple[np.ndarray, int] | None = None
     xored: tuple[np.ndarray, ...] = ()
     xored_bits: str = ""
+    xored_range: tuple[int | None, int | None] = (None, None)
 
 
 Value = Union[np.ndarray, Sym]
@@ -53,7 +55,7 @@ def map_rows(value: Value, fn: Callable[[np.ndarray], np.ndarray]) -> Value:
     if isinstance(value, Sym):
         shifted = (fn(value.shifted[0]), value.shifted[1]) if value.shifted is not None else None
         xored = tuple(fn(word) for word in value.xored)
-        return Sym(fn(value.ids), value.lo, value.hi, value.bits, value.zeros, shifted, xored, value.xored_bits)
+        return Sym(fn(value.ids), value.lo, value.hi, value.bits, value.zeros, shifted, xored, value.xored_bits, value.xored_range)
     return fn(value)
 
 
