@@ -25,17 +25,21 @@ from ptx_engine.isa.registry import instruction
 from ptx_engine.isa.simple import Choice, Integers
 from ptx_engine.isa.values import (
     FLOATS,
+    PARTLY,
+    Fmt,
     Part,
     Sym,
     Value,
     choose,
+    const_part,
+    covering,
     int_fmt,
     predicate_value,
     read_float,
     together,
     uninitialised,
 )
-from ptx_engine.terms import Arena, Op
+from ptx_engine.terms import Arena, Ids, Op
 
 _COMPARE: dict[str, Callable[[object, object], object]] = {
     "eq": lambda x, y: x == y, "ne": lambda x, y: x != y, "lt": lambda x, y: x < y, "le": lambda x, y: x <= y,  # type: ignore[operator]
@@ -231,7 +235,19 @@ def select(arena: Arena, p: Value, a: Value, b: Value, width: int, name: str) ->
         raise NotStructuredError(f"{name}: the two sides hold different formats", feature=name)
     fmts, (x, y) = found
     ids = pred_ids(p)
-    return Sym(tuple((f, arena.select(ids, u, v)) for f, u, v in zip(fmts, x, y)))
+    return Sym(tuple(_select_part(arena, ids, *row) for row in zip(fmts, x, y)))
+
+
+def _select_part(arena: Arena, p: Ids, fmt: Fmt, a: Ids, b: Ids) -> Part:
+    """One part of a selection by a symbolic predicate; where both sides hold concrete bits there, one number or two constants."""
+    if fmt.kind == "partial":
+        raise uninitialised(PARTLY)
+    if fmt.kind != "bits":
+        return fmt, arena.select(p, a, b)
+    if np.array_equal(a, b):
+        return fmt, a
+    numbers = covering(covering(int_fmt(fmt.bits, 0, 0), a), b)
+    return numbers, arena.select(p, const_part(arena, a, numbers), const_part(arena, b, numbers))
 
 
 _SELECT_TYPES = "b16|b32|b64|u16|u32|u64|s16|s32|s64|f32|f64"

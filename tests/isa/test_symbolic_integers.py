@@ -34,6 +34,11 @@ WORDS = [
     "szext.clamp.s32 d0,a0,5;", "szext.wrap.u32 d0,a0,9;", "dp4a.s32.u32 d0,a0,a1,a0;", "dp2a.hi.u32.s32 d0,a0,a1,5;", "dp4a.u32.s32 d0,a0,0x01020304,7;",
     "add.s16x2 d0,a0,a1;", "min.u16x2 d0,a0,a1;", "max.relu.s16x2 d0,a0,a1;",
     "setp.lt.s32 %s1,a0,a1; selp.b32 d0,a0,a1,%s1;", "setp.lo.u32 %s1,a0,a1; selp.b32 d0,a0,7,%s1;", "setp.eq.s32 %s1,a0,5; selp.b32 d0,100,7,%s1;",
+    # a half that is bits on both sides of a selection
+    "mov.b32 {%h1,%h2},a0; mov.b16 %h1,0; mov.b32 %q1,{%h1,%h2}; setp.lt.s32 %s1,a0,a1; selp.b32 d0,%q1,7,%s1;",
+    "mov.b32 {%h1,%h2},a0; mov.b16 %h1,9; mov.b32 %q1,{%h1,%h2}; setp.lt.s32 %s1,a0,a1; selp.b32 d0,%q1,9,%s1;",
+    "mov.b32 {%h1,%h2},a0; mov.b16 %h2,-3; mov.b32 %q1,{%h1,%h2}; setp.ge.s32 %s1,a0,a1; selp.b32 d0,0x70009,%q1,%s1; shr.s32 d0,d0,4;",
+    "mov.b32 {%h1,%h2},a0; mov.b16 %h1,9; mov.b32 %q1,{%h1,%h2}; mov.b32 d0,7; setp.lt.s32 %s1,a0,a1; @%s1 bra M; mov.b32 d0,%q1; M: add.s32 d0,d0,0;",
     "and.b32 d0,a0,0x0f; shl.b32 d0,d0,4; or.b32 d0,d0,0x03;", "and.b32 d0,a0,0xff; add.s32 d0,d0,1; and.b32 d0,d0,0xff;",
     "and.b32 d0,a0,0xff; and.b32 %q1,a1,0xff; shl.b32 %q1,%q1,8; add.s32 d0,d0,%q1; shr.u32 d0,d0,4;",
     "cvt.s64.s32 %rd1,a0; mov.b64 {%q1,%q2},%rd1; xor.b32 d0,%q1,%q2;", "mul.wide.s32 %rd1,a0,a1; shr.s64 %rd1,%rd1,20; cvt.u32.u64 d0,%rd1;",
