@@ -105,6 +105,7 @@ class Machine:
         self.bound, self.budget, self.new_schedule = bound, budget, schedule
         self.block_threads = launch.threads
         shared_bytes = shared_layout(module, flat, launch.dynamic_shared_bytes)[1]
+        self.deadline = time.perf_counter() + budget.seconds
         self.log = FindingLog(launch)
         self.agreement = numeric_keys(bound.arena)
         self.order: OrderPort = self._checker(shared_bytes) if order else NoOrder()
@@ -125,7 +126,6 @@ class Machine:
         #: CTAs that have ended, and all that are to run, for whoever watches
         self.ended = self.total = 0
         self.fusion = Fusion(self.program, self._target(), None if self.program.analysis.has_mbarriers else budget.fuse_after)
-        self.deadline = time.perf_counter() + budget.seconds
         self.deadlocks = Deadlocks(launch)
 
     def _target(self) -> Target:
@@ -140,7 +140,14 @@ class Machine:
     def _checker(self, shared_bytes: int) -> OrderChecker:
         """Who is told of accesses and synchronisation."""
         keys: ValueKeys = (*same_value_keys(self.bound.arena), self.agreement)
-        return OrderChecker(self.bound.launch, shared_bytes, self.bound.buffers, value_keys=keys, reach=lambda pc: self.data_flow.reach(pc))
+        return OrderChecker(
+            self.bound.launch,
+            shared_bytes,
+            self.bound.buffers,
+            value_keys=keys,
+            reach=lambda pc: self.data_flow.reach(pc),
+            deadline_s=self.deadline,
+        )
 
     def _memory(self, granule: int, shared_bytes: int, local_bytes: int) -> Memory:
         return Memory(self.bound, granule, shared_bytes, local_bytes, self.log, self.order)
@@ -164,10 +171,10 @@ class Machine:
             for batch in (*self.batches(np.setdiff1d(numbers, late)), *self.batches(late)):
                 self.run_batch(batch)
                 self.ended += len(batch)
+            return self.finish(len(numbers), {"decode": decoded - (start if start is not None else decoded)}, decoded)
         except PtxError as error:
             error.findings = tuple(self.findings())
             raise
-        return self.finish(len(numbers), {"decode": decoded - (start if start is not None else decoded)}, decoded)
 
     # --- one batch ----------------------------------------------------------------------------
 

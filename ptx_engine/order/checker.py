@@ -8,10 +8,12 @@ barrier deadlocks are the machine's to see.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
+from ptx_engine.errors import BudgetError
 from ptx_engine.findings import Finding
 from ptx_engine.launch import Buffer, Launch
 from ptx_engine.order.clocks import Arrive, Atomic, Clocks, Event, Exchange, Fence, Join, Overwrite, Reset, Stand
@@ -68,8 +70,10 @@ class OrderChecker:
 
     def __init__(
         self, launch: Launch, shared_bytes: int, buffers: Sequence[Buffer], warp_size: int = WARP_SIZE,
-        value_keys: ValueKeys = (), reach: ReachOf = lambda instruction: ANYWHERE,
+        value_keys: ValueKeys = (), reach: ReachOf = lambda instruction: ANYWHERE, deadline_s: float | None = None,
     ) -> None:  # fmt: skip
+        """``deadline_s`` is of ``time.perf_counter``: an examination that goes on beyond it raises BudgetError."""
+        self._deadline_s, self._out_of_time = deadline_s, False
         self._launch = launch
         self._n = launch.threads
         self._warp_size = warp_size
@@ -434,16 +438,25 @@ class OrderChecker:
     # --- examination --------------------------------------------------------------------------
 
     def _examine(self, space: Space, columns: Sequence[Column], stride: int, shift: int, granules: np.ndarray) -> None:
-        """Report all unordered pairs of accesses at suspicious granules."""
+        """Report all unordered pairs of accesses at suspicious granules. Raises BudgetError; nothing is examined after that."""
+        if self._out_of_time:
+            return
         rows = rows_of(gather(columns, stride, shift, granules), self._n, self._warp_size, shared=space is Space.SHARED)
         oracle: Oracle | None = self._ordered_by_clocks if self._beyond_barriers else None
         equal = equal_writes(rows, self._value_keys)
         if len(equal.a):
             self._report.add(space, rows, equal.a, equal.b, equal.count)
         for earlier, later in unordered_pairs(rows, equal.rest, oracle):
+            self._look_at_the_clock()
             self._report.add(space, rows, earlier, later)
             self.looks.judge(rows, earlier, later, oracle)
         self._report.chances |= rows.crowded
+
+    def _look_at_the_clock(self) -> None:
+        """Pairs grow with the square of the accesses to one place: thousands of CTAs that store there would be looked at for hours."""
+        if self._deadline_s is not None and time.perf_counter() > self._deadline_s:
+            self._out_of_time = True
+            raise BudgetError("the budget of seconds ran out while accesses were compared", hint="run fewer CTAs, or raise the budget")
 
     def _ordered_by_clocks(self, rows: Rows, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         self._replay()

@@ -6,6 +6,7 @@ import codecs
 from pathlib import Path
 
 from ptx_engine.errors import LaunchError
+from volta_pass.reading import read_bytes
 
 #: how binaries begin that are mistaken for PTX: cubins and shared objects, fat binaries, LLVM bitcode
 _BINARIES = {b"\x7fELF": "an ELF file (a cubin?)", b"P\xedU\xba": "a fat binary", b"BC\xc0\xde": "LLVM bitcode"}
@@ -15,8 +16,8 @@ _EXTRACT = "give the PTX text: nvcc --ptx writes it, cuobjdump -ptx extracts it,
 def read_ptx(path: "str | Path", hint: str = "give the path of a PTX file") -> str:
     """The file as text, without a byte order mark; bytes that are no UTF-8 (in comments) are replaced. Raises LaunchError."""
     try:
-        data = Path(path).read_bytes()
-    except (OSError, ValueError) as error:  # ValueError: a zero byte in the name
+        data = read_bytes(path)
+    except (OSError, ValueError) as error:  # ValueError: no file, or no name of one
         raise LaunchError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}", hint=hint) from None
     for beginning, what in _BINARIES.items():
         if data.startswith(beginning):

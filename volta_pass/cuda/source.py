@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ptx_engine.errors import LaunchError
+from volta_pass.reading import read_bytes
 
 #: the targets whose instructions have a meaning here; newer ones compile, and what they use is refused by name
 OLDEST_ARCH = 75
@@ -54,8 +55,8 @@ class CudaSource:
 def read_source(path: "str | Path") -> str:
     """The text of a CUDA C file. Raises LaunchError."""
     try:
-        data = Path(path).read_bytes()
-    except (OSError, ValueError) as error:  # ValueError: a zero byte in the name
+        data = read_bytes(path)
+    except (OSError, ValueError) as error:  # ValueError: no file, or no name of one
         raise LaunchError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}", hint="give the path of a .cu file") from None
     if b"\0" in data:
         raise LaunchError(f"{path} is a binary file, not CUDA C", hint="give a .cu file, or PTX as ptx = ...")

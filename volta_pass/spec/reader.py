@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ptx_engine.errors import UnsupportedError
+from volta_pass.reading import read_bytes
 from volta_pass.spec.kernels import put_kernels
 from volta_pass.spec.lines import LineTable, locate_keys
 from volta_pass.spec.model import SideKind, Spec
@@ -83,10 +84,10 @@ def _spec(data: dict[str, Any], table: LineTable, path: Path) -> Spec:
 
 def _read_text(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8")
+        return read_bytes(path).decode("utf-8").replace("\r\n", "\n").replace("\r", "\n")
     except UnicodeDecodeError as error:
         raise SpecError(f"{path} is not UTF-8 text: {error.reason} at byte {error.start}", hint="a spec is a TOML file") from None
-    except (OSError, ValueError) as error:  # ValueError: a zero byte in the name
+    except (OSError, ValueError) as error:  # ValueError: no file, or no name of one
         reason = getattr(error, "strerror", None) or error
         raise SpecError(f"cannot read {path}: {reason}", hint="give the path of a launch spec (TOML)") from None
 
