@@ -92,14 +92,16 @@ class CudaLaunch:
     def validate(
         self, args: Mapping[str, Any], *, reference: "CudaLaunch | Callable[..., Any] | None" = None, outputs: Sequence[str] = (),
         reference_args: Sequence[str] = (), ctas: Sequence[Sequence[int]] | None = None, externs: Mapping[str, str] | None = None,
-        options: CheckOptions | None = None,
+        globals: Mapping[str, "int | float | list[int | float]"] | None = None, options: CheckOptions | None = None,
     ) -> KernelReport:  # fmt: skip
         """The report on a launch, compared with a reference if there is one: a launch of another kernel, or a function of the
         input tensors by their names.
 
         ``outputs`` are the tensors to compare (default: all that either side writes); ``reference_args`` names the reference's
         parameters in order, where they differ; ``ctas`` are the CTAs to execute (default: all); ``externs`` maps extern device
-        functions to operators. Raises LaunchError where arguments and parameters do not fit.
+        functions to operators; ``globals`` are the contents of module-scope variables at the launch, which are symbolic where their
+        initialiser says nothing but zero: the host or an earlier launch may have written them. Raises LaunchError where arguments
+        and parameters do not fit.
         """
         ours = self._args(args)
         candidate = self._side("candidate", ours, ctas)
@@ -109,7 +111,9 @@ class CudaLaunch:
         else:
             name = getattr(reference, "__name__", "reference")
             other = SideSpec("reference", SideKind.PYTHON, name, candidate.launch, function=reference)
-        return check_spec(Spec(Path(self.kernel.source.name), candidate, other, tuple(outputs), (), dict(externs or {})), options)
+        return check_spec(
+            Spec(Path(self.kernel.source.name), candidate, other, tuple(outputs), (), dict(externs or {}), dict(globals or {})), options
+        )
 
     def _side(self, side: str, args: tuple[Arg, ...], ctas: Sequence[Sequence[int]] | None) -> SideSpec:
         chosen = None if ctas is None else tuple(_dim3(cta, 0) for cta in ctas)

@@ -421,7 +421,7 @@ def concrete_address(address: Value, what: str) -> "int | np.ndarray":
         raise uninitialised(f"address of a {what} {PARTLY}")
     raise NotStructuredError(
         f"the address of a {what} depends on symbolic data", feature=f"symbolic address of a {what}",
-        hint="give the integer argument it comes from concrete contents in the launch",
+        hint="give what it comes from contents: an integer argument in the launch, a module variable in [globals]",
     )  # fmt: skip
 
 

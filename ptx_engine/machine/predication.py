@@ -23,7 +23,7 @@ def concrete_predicate(value: Value, what: str) -> "bool | np.ndarray":
     if isinstance(value, Sym):
         raise NotStructuredError(
             f"{what} depends on symbolic data", feature=f"symbolic {what}",
-            hint="give the integer argument it comes from concrete contents, or use a select instead of a branch",
+            hint="give what it comes from contents (an integer argument in the launch, a module variable in [globals]), or use a select",
         )  # fmt: skip
     return bool(value)
 

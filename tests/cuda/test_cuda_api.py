@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 
 import volta_pass
-from ptx_engine.errors import LaunchError
+from ptx_engine.errors import LaunchError, PtxError
 from ptx_engine.launch import Role, TensorArg
 from ptx_engine.verdict import Status
 from volta_hooks.cuda import CudaCompileError, CudaKernel, cuda_kernel
 from volta_pass import TensorSpec
+from volta_pass.kernel_report import KernelReport
 
 TEXT = """
 template <int STEP> __global__ void shifted(const float *x, float *y, int n, float a) {
@@ -111,3 +112,52 @@ def test_a_path_and_the_public_name(tmp_path: Path) -> None:
         volta_pass.cuda_kernel(tmp_path / "gone.cu")
     with pytest.raises(CudaCompileError, match="expected"):
         volta_pass.cuda_kernel("void f( {")
+
+
+LAST_BLOCK = """
+__device__ unsigned count = 0;
+extern "C" __global__ void total(const float *x, float *parts, float *out) {
+    __shared__ bool last;
+    if (threadIdx.x == 0) {
+        parts[blockIdx.x] = x[2 * blockIdx.x] + x[2 * blockIdx.x + 1];
+        __threadfence();
+        last = atomicAdd(&count, 1) == gridDim.x - 1;
+    }
+    __syncthreads();
+    if (last && threadIdx.x == 0) {
+        __threadfence();
+        float sum = 0;
+        for (int i = 0; i < gridDim.x; ++i) sum += parts[i];
+        out[0] = sum;
+    }
+}
+"""
+TOTAL_ARGS = {"x": TensorSpec((8,)), "parts": TensorArg("parts", "f32", (4,), Role.OUT), "out": TensorArg("out", "f32", (1,), Role.OUT)}
+
+
+def total(variables: dict[str, object]) -> KernelReport:
+    reference = lambda x: {"parts": x.reshape(4, 2).sum(axis=1), "out": x.sum().reshape(1)}  # noqa: E731
+    return cuda_kernel(LAST_BLOCK)[4, 32].validate(TOTAL_ARGS, reference=reference, globals=variables)
+
+
+@pytest.mark.parametrize(("first", "status"), [(0, Status.PROVED), (1, Status.REFUTED)])
+def test_contents_of_module_variables(first: int, status: Status) -> None:
+    """The last block to come adds what all have left: where the counter starts at 1, the one before takes itself for the last."""
+    report = total({"count": first})
+    assert report.status is status, (report.reason, report.errors)
+
+
+@pytest.mark.parametrize(
+    ("variables", "words"),
+    [({"count": 2.5}, "no integer"), ({"cnt": 0}, "cnt is declared"), ({"count": [0, 0]}, "2 values"), ({"count": "x"}, "no number"),
+     ({"count": 1 << 40}, "does not fit"), ({"count": [None]}, "no number"), ({"count": True}, "no number")],
+)  # fmt: skip
+def test_contents_that_no_module_variable_can_have(variables: dict[str, object], words: str) -> None:
+    with pytest.raises(PtxError, match=words):
+        total(variables)
+
+
+def test_module_variables_are_symbolic_unless_their_contents_are_given() -> None:
+    """A zero that is their default says nothing: an earlier launch may have written them."""
+    report = cuda_kernel(LAST_BLOCK)[4, 32](**TOTAL_ARGS)
+    assert report.status is not Status.PROVED and "[globals]" in report.errors[0]

@@ -37,10 +37,19 @@ def _width_bytes(type_name: str) -> int:
 
 
 def _literal(value: int | float, variable: Variable, width: int, side: SideSpec) -> Initial:
-    layout = _FLOAT_LAYOUTS.get(variable.type)
+    layout, what = _FLOAT_LAYOUTS.get(variable.type), f"[globals] {variable.name} is .{variable.type}"
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise SpecError(
+            f"{what}: {value!r} is no number", span=side.span, source_line=side.source_line, hint="write a number or a list of numbers"
+        )
     if layout is not None:
-        return FloatLit(int.from_bytes(struct.pack(layout, value), "little"), 8 * width)
+        try:
+            return FloatLit(int.from_bytes(struct.pack(layout, value), "little"), 8 * width)
+        except OverflowError:
+            raise SpecError(f"{what}: {value!r} does not fit", span=side.span, source_line=side.source_line) from None
     if isinstance(value, float):
-        message = f"[globals] {variable.name} is .{variable.type}: {value} is no integer"
-        raise SpecError(message, span=side.span, source_line=side.source_line, hint="write an integer")
+        raise SpecError(f"{what}: {value} is no integer", span=side.span, source_line=side.source_line, hint="write an integer")
+    low, high = -(1 << 8 * width - 1), (1 << 8 * width) - 1
+    if not low <= value <= high:
+        raise SpecError(f"{what}: {value} does not fit", span=side.span, source_line=side.source_line, hint=f"{low} to {high}")
     return value
