@@ -323,10 +323,11 @@ class Memory(MemoryChecks):
             return
         tensor = self.tensors[number]
         if tensor.buffer.arg.role is Role.IN:
-            name = tensor.buffer.arg.name
+            arg = tensor.buffer.arg
+            offset = int(np.asarray(address).reshape(-1)[0]) - tensor.buffer.address
             self.log.add(
-                "write to a read-only argument", f"{name} is an input of this launch and is written", g, np.arange(g.n), instruction,
-                role="store", space="global", tensor=name, width=nbytes,
+                "write to a read-only argument", f"{arg.name} is an input of this launch and is written", g, np.arange(g.n), instruction,
+                role="store", space="global", tensor=arg.name, index=arg.index_of(offset // arg.element_bytes), offset=offset, width=nbytes,
             )  # fmt: skip
             return
         self._put(g, number, address, values, widths, instruction)

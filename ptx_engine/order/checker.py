@@ -317,6 +317,8 @@ class OrderChecker:
         self._come(instruction, threads)
         self._arrived.update((slot, barrier_id) for slot in np.unique(self._batch.slot(threads)).tolist())
         self._events.append(Arrive(self._tick(), self._batch, threads, barrier_id, instruction))
+        # it does not wait for other warps, but for the threads of its own ("bar, barrier")
+        self._events.append(Exchange(self._tick(), self._batch, threads, self._batch.warp(threads)))
 
     def cta_reset(self, instruction: int, slots: np.ndarray, barrier_id: int) -> None:
         """A barrier completed by ``bar.arrive`` alone: nobody waits for these arrivals."""

@@ -1,6 +1,6 @@
 """Drops accesses that later ones of the same thread stand for, so that memory stays bounded where no barrier ends an interval.
 
-If a later access of the same thread to the same bytes is at least as strong, whatever races with the earlier one races with it too.
+If a thread repeats an access later by the same instruction, whatever races with the earlier one races with it too.
 Where a thread has stored different values, the one kept stands for all of them: its value counts as unknown.
 """
 
@@ -14,8 +14,8 @@ from ptx_engine.order.records import ASYNC, WRITE, Column
 
 
 def without_superseded(columns: Sequence[Column]) -> list[Column]:
-    """The columns without accesses that their thread repeated later with the same kind, address and width (loads: by the
-    same instruction); copies are all kept."""
+    """The columns without accesses that their thread repeated later by the same instruction, with the same kind, address and width;
+    copies are all kept."""
     copies = [c for c in columns if c.kind & ASYNC]
     plain = sorted((c for c in columns if not c.kind & ASYNC), key=lambda c: c.seq)
     if not plain:
@@ -42,9 +42,8 @@ def without_superseded(columns: Sequence[Column]) -> list[Column]:
 def _repetitions(plain: Sequence[Column], number: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(an order of all accesses in which repetitions are neighbours, the earlier first; whether each repeats in the next)"""
     parts = [1 if c.values is None else c.values.reshape(len(c.threads), -1).shape[1] for c in plain]
-    # a load stands only for the same instruction's: what becomes of the value is another matter for each
-    loads = [-1 if c.kind & WRITE else c.instruction for c in plain]
-    shapes = np.array([(c.kind, c.nbytes, c.beyond_cta, k, pc) for c, k, pc in zip(plain, parts, loads)], np.int64)
+    # an access stands only for the same instruction's: each is a finding of its own, and what becomes of a loaded value another matter
+    shapes = np.array([(c.kind, c.nbytes, c.beyond_cta, k, c.instruction) for c, k in zip(plain, parts)], np.int64)
     shape = np.unique(shapes, axis=0, return_inverse=True)[1].reshape(-1)[number]
     thread = np.concatenate([c.batch.grid_threads(c.threads) for c in plain])
     address = np.concatenate([c.addresses for c in plain])

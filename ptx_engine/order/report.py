@@ -98,7 +98,10 @@ class Report:
         first, second = cells.of("instruction", a), cells.of("instruction", b)
         within_warp = missing == Missing.WARP_BARRIER  # of one group with the pairs across warps, which make the better example
         cause = np.where(within_warp, int(Missing.BARRIER), missing)
-        keys = np.stack([outcome, cause, np.minimum(first, second), np.maximum(first, second), rows.kind[a], rows.kind[b], buffer], axis=1)
+        low, high = np.where(first <= second, (a, b), (b, a))  # one group, whichever of the two was executed first
+        keys = np.stack(
+            [outcome, cause, np.minimum(first, second), np.maximum(first, second), rows.kind[low], rows.kind[high], buffer], axis=1
+        )
         best_first = np.argsort(within_warp, kind="stable")
         example, counts = _distinct_rows(keys[best_first], None if weight is None else weight[best_first])
         for at, count in zip(best_first[example].tolist(), counts.tolist()):

@@ -365,3 +365,14 @@ def test_repeated_accesses_without_barriers_do_not_pile_up(monkeypatch: pytest.M
     checker.read(Space.SHARED, 3, column(0), 4, 4)
     (finding,) = finish(checker)
     assert {s.instruction for s in finding.sites} == {1, 3}
+
+
+def test_two_instructions_are_one_finding_whichever_came_first() -> None:
+    _, checker = launched(threads=64)
+    checker.begin_batch(np.zeros(1, np.int32))
+    first, second = np.arange(32, dtype=np.int32), np.arange(32, 64, dtype=np.int32)
+    for _ in range(2):
+        checker.read(Space.SHARED, 1, first, first.astype(np.int64) * 4, 4)
+        checker.write(Space.SHARED, 2, second, first.astype(np.int64) * 4, 4)
+    (finding,) = finish(checker)
+    assert finding.count == 4 * 32 and {site.instruction for site in finding.sites} == {1, 2}

@@ -28,3 +28,18 @@ def test_an_interval_that_no_barrier_ends_is_thinned_out_in_time(size: int) -> N
     assert most <= BYTES_PER_BYTE * size * 4
     checker.end_batch()
     assert checker.finish() == [] and checker.shared_accesses_held == 0
+
+
+def test_what_is_left_out_is_repeated_by_the_same_instruction() -> None:
+    """Another instruction that stores to the same bytes later is a finding of its own, and does not stand for the first."""
+    bound = bind(Launch((1, 1, 1), (64, 1, 1), ()), Arena())
+    checker = OrderChecker(bound.launch, 1024, bound.buffers)
+    checker.begin_batch(np.zeros(1, np.int32))
+    first, second = np.arange(32, dtype=np.int32), np.arange(32, 64, dtype=np.int32)
+    for instruction in (1, 2):
+        for _ in range(2000):
+            checker.write(Space.SHARED, instruction, first, first.astype(np.int64) * 4, 4)
+    checker.read(Space.SHARED, 3, second, first.astype(np.int64) * 4, 4)
+    assert checker.shared_accesses_held < 4000
+    checker.end_batch()
+    assert [[site.instruction for site in finding.sites] for finding in checker.finish()] == [[1, 3], [2, 3]]

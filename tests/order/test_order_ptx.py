@@ -148,6 +148,9 @@ def test_what_a_success_orders(name: str, guards: str) -> None:
     assert bool(execution.schedule_dependent) == decides
 
 
-def test_arrivals_alone_complete_a_barrier_before_the_next_of_their_threads() -> None:
-    execution, _ = ran(written(["arrive 3 1; ld s0; arrive 3 1", "ld s0"], warp_size=1))
+@pytest.mark.parametrize("between", ["", "ld s0; "])
+def test_arrivals_alone_complete_a_barrier_before_the_next_of_their_threads(between: str) -> None:
+    execution, _ = ran(written([f"arrive 3 1; {between}arrive 3 1", "ld s0"], warp_size=1))
     assert execution.findings == []
+    apart, _ = ran(written([f"arrive 3 2; {between}arrive 3 2", f"arrive 3 2; {between}arrive 3 2"], warp_size=1))
+    assert misuses(apart.findings)
