@@ -14,7 +14,7 @@ import numpy as np
 from ptx_engine.decide.oracle import integer_range
 from ptx_engine.decide.shape_hash import hash_int, mix
 from ptx_engine.decide.steps import ID_SLOTS
-from ptx_engine.terms.arena import CONST_CAP, NEG_INF, POS_INF, Arena
+from ptx_engine.terms.arena import CONST_CAP, NEG_INF, POS_INF, ZERO, Arena
 from ptx_engine.terms.ops import TABLE, Op
 
 #: operators that are undefined somewhere
@@ -80,7 +80,7 @@ class Signs:
             made[frontier - low] = True
             needed = frontier[self.op[frontier] != np.uint8(Op.ITE)]
             conditions = self.a[frontier[self.op[frontier] == np.uint8(Op.ITE)]]
-            frontier = _fresh([*self.operands(needed), conditions], made, low)
+            frontier = _fresh([*self.operands(needed, beside_zeros=False), conditions], made, low)
 
     def of(self, ids: np.ndarray) -> Bits:
         """Bits of ids of any shape at or below those given."""
@@ -126,15 +126,19 @@ class Signs:
         owner = np.searchsorted(self._bases, -1 - np.minimum(ids, -1).astype(np.int64), side="right")
         return np.asarray(owner.astype(np.uint64) + np.uint64(1 << 40))
 
-    def operands(self, ids: np.ndarray) -> Iterator[np.ndarray]:
-        """Columns of all operands of nodes, any shape."""
+    def operands(self, ids: np.ndarray, beside_zeros: bool = True) -> Iterator[np.ndarray]:
+        """Columns of all operands of nodes, any shape; or without the factors that a product of matrices has beside zeros."""
         codes = self.op[ids]
         for slot, column in enumerate((self.a, self.b, self.c)):
             yield column[ids[_USED[slot][codes]]]
         records = ids[_RECORDS[codes]]
         if len(records):
             for part in self._split(records):
-                yield from self._record_operands(part)
+                found = self._record_operands(part)
+                if len(found) > 1 and not beside_zeros:
+                    rows, cols, acc = found
+                    found = [np.where(cols == ZERO, ZERO, rows), np.where(rows == ZERO, ZERO, cols), acc]
+                yield from found
 
     def _first_infinite(self) -> int:
         """The first term that takes an infinity and is no maximum or minimum in which it is neutral."""

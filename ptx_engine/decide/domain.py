@@ -15,7 +15,7 @@ from ptx_engine.decide.levels import Mode, plan
 from ptx_engine.decide.oracle import Reals, Style, random_inputs
 from ptx_engine.decide.precise import Cone, Value, is_nan
 from ptx_engine.decide.sweep import Sweep
-from ptx_engine.terms.arena import CONST_CAP, ONE, Arena
+from ptx_engine.terms.arena import CONST_CAP, ONE, ZERO, Arena
 from ptx_engine.terms.ops import Op
 
 #: operators that are undefined on sets with an interior
@@ -56,12 +56,9 @@ class Vanished:
         self._signs: Signs | None = None
         #: of how many different functions these terms are, and how many of those were looked at
         self.functions = self.looked_at = 0
-        if not arena.dropped:
+        dropped = _dropped(arena)
+        if not len(dropped):
             return
-        last = max(int(ids.max()) for ids in arena.dropped)
-        if not np.isin(arena.columns()[0][CONST_CAP : last + 1], PARTIAL_SOMEWHERE).any():
-            return
-        dropped = np.unique(np.concatenate(arena.dropped))
         self._signs = Signs(arena, dropped)
         self._signs.rely_on(outputs)
         self._ids = dropped[~self._signs.has(dropped, DEFINED)]
@@ -103,6 +100,23 @@ class Vanished:
         each = max(1, _LOOKED_AT // len(first))
         chosen = [_some(np.flatnonzero(number == i), each) for i in _some(np.arange(len(first)), _LOOKED_AT).tolist()]
         return np.asarray(self._ids[np.concatenate(chosen)])
+
+
+def _dropped(arena: Arena) -> np.ndarray:
+    """Nodes that vanished and may be undefined: as terms were made, and beside the zeros of products of matrices, where they are left
+    out of the sums that are compared."""
+    partial = np.isin(arena.columns()[0][CONST_CAP:], PARTIAL_SOMEWHERE)
+    if not partial.any():
+        return np.zeros(0, np.int32)
+    first = CONST_CAP + int(partial.argmax())
+    parts = list(arena.dropped)
+    for record in arena.dots:
+        for zeros, partners in ((record.rows, record.cols), (record.cols, record.rows)):
+            if int(partners.max(initial=-1)) >= first and (zeros == ZERO).any():
+                beside = (zeros == ZERO).any(axis=1)[:, None, :]
+                parts.append(partners[np.broadcast_to(beside, partners.shape)])
+    found = np.unique(np.concatenate([np.zeros(0, np.int32), *parts]))
+    return np.asarray(found[found >= first])
 
 
 _QUOTIENT = "a quotient of zero is zero: its denominator is not zero"

@@ -7,7 +7,7 @@ positive, a denominator that is not zero) is either shown or noted through ``not
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from math import isqrt
+from math import gcd, isqrt
 
 from gmpy2 import mpq
 
@@ -133,14 +133,16 @@ class Functions:
                 add_into(result, self.log2(self.absolute({self.ring.atom_term(a): 1})), k)
             else:
                 rest.append((a, k))
-        core = self.ring.times_term(primitive, self.ring.term(tuple(rest)))
+        # an odd power is positive where its base is: log x^3 = 3 log x, and 1/x = x^-1
+        root = gcd(*(k for _, k in rest)) * (1 if rest[0][1] > 0 else -1) if rest and primitive == {ONE_TERM: 1} else 1
+        core = self.ring.times_term(primitive, self.ring.term(tuple((a, k // root) for a, k in rest)))
         if coef < 0:
             coef, core = -coef, _negate(core)
         add_into(result, self._log2_rational(coef))
         if core != {ONE_TERM: 1}:
             logarithm = self._log2_core(core)
             self.note(LOGARITHM, self.forms.key(logarithm), shown)
-            add_into(result, logarithm)
+            add_into(result, logarithm, root)
         return result
 
     def _log2_atom(self, a: int) -> Poly:

@@ -22,6 +22,7 @@ from ptx_engine.terms.formulas import (
     exp2,
     field,
     floor,
+    log,
     max,
     maximum,
     mean,
@@ -71,6 +72,20 @@ def test_the_package_is_the_function() -> None:
     )
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=120)
     assert run.stdout.split() == ["proved", "refuted"]
+
+
+def test_odd_powers_come_out_of_logarithms() -> None:
+    x, y = scalars("x y")
+    for reference, candidate in (
+        (log(x**3), 3 * log(x)), (log(1 / x), -log(x)), (log(5 * x**3), 3 * log(x) + log(0 * x + 5)), (log(-(x**3)), 3 * log(-x)),
+        (log(x**3 / y**3), -3 * log(y / x)), (log(x**3 * y**3), 3 * log(x * y)), (log(-1 / x), -log(-x)),
+    ):  # fmt: skip
+        assert proved(reference, candidate) and proved(candidate, reference)
+    for reference, candidate in (
+        (log(x**3 * y), 3 * log(x * y)), (log(x**2), 2 * log(x)), (log(-(x**3)), 3 * log(x)), (log(x**3), 2 * log(x)),
+        (log(x**3 * y**3), 3 * log(x) + 3 * log(y)), (log(x**3 + 1), 3 * log(x + 1)),
+    ):  # fmt: skip
+        assert not proved(reference, candidate) and not proved(candidate, reference)
 
 
 # --- what all arguments of a maximum add ----------------------------------------------------------

@@ -15,7 +15,7 @@ from gmpy2 import mpq
 from ptx_engine.decide import decide
 from ptx_engine.decide.templates import Outcome, ProofBudget, prove_columns
 from ptx_engine.terms import Arena, Const, Expr, Op, symbols
-from ptx_engine.terms.arena import NEG_INF, POS_INF
+from ptx_engine.terms.arena import NEG_INF, POS_INF, ZERO
 from ptx_engine.terms.expr import cos, erf, exp, exp2, floor, log, log2, maximum, minimum, relu, rsqrt, sin, sqrt, tanh, where
 from ptx_engine.verdict import Status, Verdict
 
@@ -213,6 +213,28 @@ def test_what_vanishes_with_a_factor_of_zero_is_in_the_ledger() -> None:
     for denominator in (other.x, other.x - other.y):
         divided = decide(other.y, other.y + 0 / denominator)
         assert divided.status is Status.PROVED and divided.assumptions == ["real arithmetic", QUOTIENT]
+
+
+def beside_zeros(function: Callable[[Expr], Expr], needed: bool) -> Verdict:
+    """Products of matrices: y0 + y1 y2 against that and 0 f(x), where f(x) is an output of its own or not."""
+    arena = Arena()
+    x, y = symbols("x y:3", arena)  # type: ignore[misc]
+    value = function(x)
+    rows, cols = (np.array([[pair]], np.int32) for pair in ([ZERO, y[1].id], [value.id, y[2].id]))
+    product = Expr(arena, int(arena.dot(rows, cols, np.array([[[y[0].id]]], np.int32)).item()))
+    reference = [y[0] + y[1] * y[2]]
+    return decide([*reference, value], [product, value]) if needed else decide(reference, [product])
+
+
+@pytest.mark.parametrize("function", [sqrt, log, lambda x: 1 / relu(x)])
+def test_what_stands_beside_a_zero_in_a_product_of_matrices_vanishes_too(function: Callable[[Expr], Expr]) -> None:
+    verdict = beside_zeros(function, needed=False)
+    assert verdict.status is Status.UNKNOWN and "something that vanished" in verdict.reason
+    verdict = beside_zeros(function, needed=True)
+    assert verdict.status is Status.PROVED and verdict.assumptions == ["real arithmetic"]
+    for harmless in (exp, lambda x: sqrt(x * x + 1)):
+        verdict = beside_zeros(harmless, needed=False)
+        assert verdict.status is Status.PROVED and verdict.assumptions == ["real arithmetic"]
 
 
 def test_one_function_among_many_that_vanish_is_looked_at() -> None:
