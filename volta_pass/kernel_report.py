@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from ptx_engine.findings import Finding, Severity, Site
 from ptx_engine.launch import TensorArg
@@ -263,11 +263,62 @@ def _comparison_to_json(comparison: Comparison) -> dict[str, Any]:
     }
 
 
+Typed = TypeVar("Typed")
+
+
+def _typed(kind: type[Typed], value: Any) -> Typed:
+    """The value, if JSON has that type there; raises TypeError."""
+    if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+        raise TypeError(f"{kind.__name__} expected, not {type(value).__name__}")
+    return value
+
+
+def _number(value: Any) -> float:
+    return float(_typed(int, value)) if isinstance(value, int) else _typed(float, value)
+
+
+def _rows(values: Any) -> list[dict[str, Any]]:
+    return [_typed(dict, row) for row in _typed(list, values)]
+
+
+def _texts(values: Any) -> list[str]:
+    return [_typed(str, line) for line in _typed(list, values)]
+
+
+def _proved(name: Any) -> Status:
+    if name != Status.PROVED.value:
+        raise ValueError("a part of a proof that is not proved")
+    return Status.PROVED
+
+
 def _comparison_from_json(row: Mapping[str, Any]) -> Comparison:
     outputs = [
-        OutputVerdict(o["tensor"], Status(o["status"]), int(o["elements"]), int(o["classes"]), str(o["reason"])) for o in row["outputs"]
+        OutputVerdict(
+            _typed(str, o["tensor"]), _proved(o["status"]), _typed(int, o["elements"]), _typed(int, o["classes"]), _typed(str, o["reason"])
+        )
+        for o in _rows(row["outputs"])
     ]
-    return Comparison(row["against"], row["label"], Verdict(Status(row["verdict"]), Method(row["method"]), outputs, row["reason"]))
+    verdict = Verdict(_proved(row["verdict"]), Method(_typed(str, row["method"])), outputs, _typed(str, row["reason"]))
+    return Comparison(_typed(str, row["against"]), _typed(str, row["label"]), verdict)
+
+
+def _note_from_json(row: Mapping[str, Any]) -> Finding:
+    """A finding of a proved kernel: no error; every part of the type that ``Finding`` says."""
+    found = finding_from_json(row)
+    texts = (found.kind, found.message, found.space, found.tensor, found.missing, *found.details, *found.details.values())
+    numbers = (*found.index, found.address_offset, found.width_bytes, found.count)
+    for site in found.sites:
+        texts = (*texts, site.role, site.ptx_text, site.user_loc)
+        numbers = (*numbers, *site.cta, site.warp, site.lane, site.instruction, site.ptx_line)
+        if len(site.cta) != 3:
+            raise ValueError("a CTA has three numbers")
+    for text in texts:
+        _typed(str, text)
+    for number in numbers:
+        _typed(int, number)
+    if found.severity is Severity.ERROR:
+        raise ValueError("an error in a proof")
+    return found
 
 
 def proved_from_json(row: Mapping[str, Any]) -> KernelReport:
@@ -277,21 +328,22 @@ def proved_from_json(row: Mapping[str, Any]) -> KernelReport:
     """
     if row["verdict"] != Status.PROVED.value:
         raise ValueError("only proved reports are stored")
+    ctas = _typed(dict, row["ctas"])
     return KernelReport(
-        kernel=row["kernel"],
-        configuration=dict(row["configuration"]),
-        target=row["target"],
+        kernel=_typed(str, row["kernel"]),
+        configuration=dict(_typed(dict, row["configuration"])),
+        target=_typed(str, row["target"]),
         status=Status.PROVED,
-        method=Method(row["method"]),
-        findings=[finding_from_json(finding) for finding in row["findings"]],
-        comparisons=[_comparison_from_json(comparison) for comparison in row["comparisons"]],
-        ctas_executed=int(row["ctas"]["executed"]),
-        ctas_total=int(row["ctas"]["total"]),
-        instructions=int(row["instructions"]),
-        seconds={str(stage): float(value) for stage, value in row["seconds"].items()},
-        peak_mib=float(row["peak_mib"]),
-        assumptions=[str(line) for line in row["assumptions"]],
-        toolchain=dict(row["toolchain"]),
-        launch=dict(row["launch"]),
+        method=Method(_typed(str, row["method"])),
+        findings=[_note_from_json(finding) for finding in _rows(row["findings"])],
+        comparisons=[_comparison_from_json(comparison) for comparison in _rows(row["comparisons"])],
+        ctas_executed=_typed(int, ctas["executed"]),
+        ctas_total=_typed(int, ctas["total"]),
+        instructions=_typed(int, row["instructions"]),
+        seconds={stage: _number(value) for stage, value in _typed(dict, row["seconds"]).items()},
+        peak_mib=_number(row["peak_mib"]),
+        assumptions=_texts(row["assumptions"]),
+        toolchain={name: _typed(str, text) for name, text in _typed(dict, row["toolchain"]).items()},
+        launch=dict(_typed(dict, row["launch"])),
         cached=True,
     )

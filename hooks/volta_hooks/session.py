@@ -129,7 +129,9 @@ class Session:
             if stored is not None:
                 try:
                     report = proved_from_json(stored[0])
-                except (KeyError, TypeError, ValueError):
+                except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+                    why = f"it holds no proof: {type(error).__name__}: {error}"
+                    self.store.refuse(self.store.local, self.store.name(VERDICTS, key), why)
                     continue
                 report.kernel, report.configuration = job.kernel, dict(job.configuration)
                 report.seconds = {"validate": 0.0}

@@ -135,11 +135,14 @@ class Store:
     def get_json(self, kind: str, key: str) -> tuple[dict[str, Any], str] | None:
         """The JSON object of an entry, and the shared store that it came from ("" if this machine made it)."""
         sections = self.get(kind, key)
-        try:
-            payload = json.loads(sections[PAYLOAD]) if sections is not None else None
-        except (KeyError, ValueError):
+        if sections is None:
             return None
-        if sections is None or not isinstance(payload, dict):
+        try:
+            payload = json.loads(sections[PAYLOAD])
+        except (KeyError, ValueError, RecursionError) as error:
+            payload = f"{type(error).__name__}: {error}"
+        if not isinstance(payload, dict):
+            self.refuse(self.local, self.name(kind, key), f"it holds no JSON object ({payload!r:.80})")
             return None
         return payload, sections.get(ORIGIN, b"").decode(errors="replace")
 
