@@ -96,7 +96,7 @@ def _line(arena: Arena, ident: int) -> str:
 
 def _partial(cone: Plan) -> np.ndarray:
     """By position: which nodes are summed up (multiplied, compared) further by a node of their own family."""
-    partial = np.zeros(len(cone.ids), bool)
+    partial = np.zeros(cone.count, bool)
     family = np.zeros(len(Op), np.int8)
     for number, ops in enumerate(_FAMILIES, 1):
         family[list(ops)] = number

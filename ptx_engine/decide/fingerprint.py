@@ -81,7 +81,7 @@ class Level:
         self.owner, self.level, self.points = owner, level, owner.points
         self.field: Field = fields()[level]
         self.plan, self.arena = owner.plan, owner.arena
-        self.values = np.zeros((len(self.plan.ids), self.points), np.uint32)
+        self.values = np.zeros((self.plan.count, self.points), np.uint32)
         self._sets: np.ndarray | None = None
 
     def run(self) -> None:

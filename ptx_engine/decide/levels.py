@@ -28,19 +28,33 @@ _EXTREME[[Op.MAX, Op.MIN, Op.NMAX, Op.NMIN]] = True
 @dataclass
 class Plan:
     """Batches of ids in evaluation order; ``steps`` are those of positions. ``need`` (part masks) is indexed by id, inputs (negative
-    ids) at its end; ``ids`` and ``codes`` (operator codes, 0 for inputs) by position; ``constants`` positions are reserved for
-    interned constants."""
+    ids) at its end; ``ids`` and ``codes`` (operator codes, 0 for inputs) by position, of which there are ``count``; the first
+    ``constants`` positions are reserved for interned constants, the next ``inputs`` for inputs."""
 
     arena: Arena
     batches: list[Step]
     need: np.ndarray
     position: np.ndarray
-    ids: np.ndarray
     codes: np.ndarray
     constants: int
     inputs: int
     _extremes: np.ndarray | None = None
     _steps: list[Step] | None = None
+    _ids: np.ndarray | None = None
+
+    @property
+    def count(self) -> int:
+        """How many positions there are."""
+        return len(self.codes)
+
+    @property
+    def ids(self) -> np.ndarray:
+        """The id of each position."""
+        if self._ids is None:
+            self._ids = np.arange(self.count, dtype=np.int32)  # (of interned constants the position is the id)
+            for ids in (self.input_ids(), *(step.ids.ravel() for step in self.batches)):
+                self._ids[self.position[ids]] = ids
+        return self._ids
 
     @property
     def steps(self) -> list[Step]:
@@ -86,15 +100,15 @@ class Plan:
 
     def input_ids(self, level: int = -1) -> np.ndarray:
         """Ids of the inputs that are needed at a level (any level if negative), ascending by storage index."""
-        return self._needed(self.ids[self.constants : self.constants + self.inputs], level)
+        return self._needed(_needed_inputs(self.need, len(self.arena)), level)
 
     def constant_ids(self, level: int = -1) -> np.ndarray:
         """Ids of the interned constants that are needed at a level (any level if negative)."""
-        return self._needed(self.ids[: self.constants], level)
+        return self._needed(np.arange(self.constants, dtype=np.int32), level)
 
     def node_ids(self) -> np.ndarray:
         """Ids of all nodes below the outputs, ascending."""
-        return np.sort(self.ids[self.constants + self.inputs :])
+        return np.sort(np.concatenate([np.zeros(0, np.int32), *(step.ids.ravel() for step in self.batches)]))
 
     def _needed(self, ids: np.ndarray, level: int) -> np.ndarray:
         mask = ALL_PARTS if level < 0 else 1 << level
@@ -103,7 +117,7 @@ class Plan:
     @property
     def levels(self) -> list[int]:
         """The levels at which anything is needed, highest first."""
-        present = int(np.bitwise_or.reduce(self.need[self.ids])) if len(self.ids) else 0
+        present = int(np.bitwise_or.reduce(self.need)) if len(self.need) else 0
         return [level for level in reversed(range(LEVELS)) if present >> level & 1]
 
 
@@ -132,19 +146,23 @@ def _fastest(arena: Arena, outputs: int) -> Mode:
 def _placed(arena: Arena, steps: list[Step], need: np.ndarray) -> Plan:
     """Give every id a position, and every step positions: what is needed at the same levels lies together, so that the tables of
     levels hold little that is not needed there."""
-    size = len(arena)
-    constants = min(len(arena.consts), CONST_CAP)
-    inputs = -1 - (len(need) - 1 - size - np.flatnonzero(need[size:])[::-1])
-    by_level = sorted(steps, key=lambda step: int(np.bitwise_or.reduce(step.need)))
-    ids = np.concatenate((np.arange(constants, dtype=np.int32), inputs.astype(np.int32), *(step.ids.ravel() for step in by_level)))
-    position = np.zeros(len(need), np.int32)
-    position[ids] = np.arange(len(ids), dtype=np.int32)
-    codes = np.zeros(len(ids), np.uint8)
+    constants, inputs = min(len(arena.consts), CONST_CAP), _needed_inputs(need, len(arena))
     first = constants + len(inputs)
-    for step in by_level:
-        codes[first : first + step.ids.size] = step.op
-        first += step.ids.size
-    return Plan(arena, steps, need, position, ids, codes, constants, len(inputs))
+    position = np.zeros(len(need), np.int32)
+    position[:constants] = np.arange(constants)
+    position[inputs] = np.arange(constants, first)
+    codes = np.zeros(first + sum(step.ids.size for step in steps), np.uint8)
+    for step in sorted(steps, key=lambda step: int(np.bitwise_or.reduce(step.need))):
+        stop = first + step.ids.size
+        position[step.ids.ravel()] = np.arange(first, stop, dtype=np.int32)
+        codes[first:stop] = step.op
+        first = stop
+    return Plan(arena, steps, need, position, codes, constants, len(inputs))
+
+
+def _needed_inputs(need: np.ndarray, size: int) -> np.ndarray:
+    """Ids of the inputs that are needed, ascending by storage index."""
+    return np.asarray(-1 - (len(need) - 1 - size - np.flatnonzero(need[size:])[::-1]), np.int32)
 
 
 class Places:

@@ -32,7 +32,7 @@ class Reals:
         ids = self.plan.input_ids()
         leaves = inputs(ids)
         self.points = leaves.shape[1]
-        self.values = np.zeros((len(self.plan.ids), self.points))
+        self.values = np.zeros((self.plan.count, self.points))
         self.values[self.plan.at(ids)] = leaves
         for ident in self.plan.constant_ids():
             self.values[ident] = float(arena.consts[int(ident)].value())

@@ -46,7 +46,7 @@ class Cone:
     def below(self, root: int) -> tuple[list[int], list[int]]:
         """The inputs and the interned constants that one of the outputs depends on, in the order of ``inputs`` and ``constants``."""
         order = self.plan
-        reached = np.zeros(len(order.ids), bool)
+        reached = np.zeros(order.count, bool)
         reached[order.at(np.array([root]))] = True
         for step in reversed(order.steps):
             wanted = reached[step.ids]

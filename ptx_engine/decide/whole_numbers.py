@@ -39,8 +39,8 @@ class WholeConstants:
 def whole_constants(order: Plan) -> WholeConstants:
     """The whole constants of a plan's terms, below 2^64, that some term takes for an integer."""
     found = WholeConstants()
-    kinds = np.zeros(len(order.ids), np.uint8)
-    constant = np.zeros(len(order.ids), bool)
+    kinds = np.zeros(order.count, np.uint8)
+    constant = np.zeros(order.count, bool)
     places = order.constant_ids()  # (of interned constants the position is the id)
     kinds[places], constant[places] = [_kind_of(order.arena, int(i)) for i in places], True
     leaves = order.input_ids()
