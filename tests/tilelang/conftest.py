@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "configs" / "suite" / "tilelang"), str(Path(__file__).parent)]
+sys.path[:0] = [str(ROOT / "configs" / "suite" / "tilelang"), str(Path(__file__).parent), str(ROOT / "tests" / "kernels")]
 
 
 def toolkit() -> str:
@@ -87,11 +87,11 @@ def compiled(session: Session) -> Callable[..., list[KernelReport]]:
 
 
 @pytest.fixture
-def cuda_text(compiled: Callable[..., list[KernelReport]]) -> Callable[[object], str]:
-    """The CUDA text that TileLang generates for a function."""
+def cuda_text(compiled: Callable[..., list[KernelReport]]) -> Callable[..., str]:
+    """``cuda_text(func, arch=80)``: the CUDA text that TileLang generates for a function."""
 
-    def run(func: object) -> str:
-        compiled(func)
+    def run(func: object, arch: int = 80) -> str:
+        compiled(func, arch)
         return _seen[-1]
 
     return run
