@@ -105,10 +105,11 @@ class Vanished:
 def _dropped(arena: Arena) -> np.ndarray:
     """Nodes that vanished and may be undefined: as terms were made, and beside the zeros of products of matrices, where they are left
     out of the sums that are compared."""
-    partial = np.isin(arena.columns()[0][CONST_CAP:], PARTIAL_SOMEWHERE)
+    codes, emissions = arena.columns()[0], np.array(arena.emissions, np.int64)
+    partial = np.isin(codes[emissions], PARTIAL_SOMEWHERE)  # (an emission is of one operator)
     if not partial.any():
         return np.zeros(0, np.int32)
-    first = CONST_CAP + int(partial.argmax())
+    first = int(emissions[partial.argmax()])
     parts = list(arena.dropped)
     for record in arena.dots:
         for zeros, partners in ((record.rows, record.cols), (record.cols, record.rows)):
