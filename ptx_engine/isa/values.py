@@ -330,6 +330,11 @@ def settled(value: Sym) -> Value:
     return column != 0 if fmt.bits == 1 else column.view(np.uint64).astype(UINT[fmt.bits])
 
 
+def unwritten_lanes(value: Value) -> "bool | np.ndarray":
+    """Which lanes have not written a register that others have."""
+    return np.asarray(value.parts[0][1]) == UNWRITTEN if isinstance(value, Sym) and is_partial(value) else False
+
+
 def is_partial(value: Value) -> bool:
     """Whether some lanes of a register of concrete bits were never written."""
     return isinstance(value, Sym) and any(fmt.kind == "partial" for fmt, _ in value.parts)

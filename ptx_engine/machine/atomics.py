@@ -79,8 +79,9 @@ def apply(memory: Memory, g: Group, space: str, address: np.ndarray, op: AtomicO
 
 def _tell(memory: Memory, g: Group, space: str, address: np.ndarray, op: AtomicOp, wants: bool, instruction: int) -> None:
     memory.log.atomic_spaces.setdefault(instruction, set()).add(space)
-    if wants:
+    if wants and instruction not in memory.polled:
         memory.log.schedule_dependent(f"{op.name} returns a value that depends on the schedule", instruction)
+    if wants:
         memory.last_looks.note(g.threads, space, address.astype(np.int64))
     start = perf_counter()
     memory.order.atomic(

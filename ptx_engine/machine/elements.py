@@ -6,7 +6,7 @@ import numpy as np
 
 from ptx_engine.errors import NotStructuredError
 from ptx_engine.isa.reinterpret import integer_of, pieces_of, width_of
-from ptx_engine.isa.values import BITS, Fmt, Part, Sym, Value, as_parts, const_part, int_fmt, split_bits, uninitialised
+from ptx_engine.isa.values import BITS, PARTLY, Fmt, Part, Sym, Value, as_parts, const_part, int_fmt, is_partial, split_bits, uninitialised
 from ptx_engine.machine.same_value import BITS_BASE
 from ptx_engine.machine.tensors import TensorMemory
 from ptx_engine.terms import Arena, Ids
@@ -39,6 +39,8 @@ def elements_of(tensor: TensorMemory, values: list[Value], widths: tuple[int, ..
         if not isinstance(value, Sym):
             columns.extend(const_part(tensor.arena, piece, tensor.fmt) for piece in split_bits(value, [size] * (width // size)))
             continue
+        if is_partial(value):
+            raise uninitialised(PARTLY)
         columns.extend(_elements_of_symbolic(tensor, value, width))
     return columns
 

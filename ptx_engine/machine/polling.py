@@ -16,7 +16,7 @@ import numpy as np
 
 from ptx_engine.isa.values import Sym, Value
 from ptx_engine.machine.influence import is_strong, is_wait
-from ptx_engine.syntax.ast import Instruction, Reg, Vec
+from ptx_engine.syntax.ast import Instruction, IntLit, Reg, Vec
 
 if TYPE_CHECKING:
     from ptx_engine.isa.group import Group
@@ -177,7 +177,13 @@ def _mark(program: Program, last: Block) -> set[int]:
         for target in b.end.targets:
             if target not in loop.blocks and target in program.blocks:
                 after.update(program.blocks[target].live)
-    return {pc for pc in loads if program.flat.instructions[pc].opcode == "ld" and after.isdisjoint(_targets(program, pc))}
+    return {pc for pc in loads if _only_looks(program.flat.instructions[pc]) and after.isdisjoint(_targets(program, pc))}
+
+
+def _only_looks(instruction: Instruction) -> bool:
+    """A load, or an atomic that leaves what it finds: the addition of zero."""
+    leaves = instruction.opcode == "atom" and not {"add", "or", "xor"}.isdisjoint(instruction.modifiers)
+    return instruction.opcode == "ld" or (leaves and isinstance(zero := instruction.operands[2], IntLit) and zero.value == 0)
 
 
 def _has_effect(instruction: Instruction) -> bool:

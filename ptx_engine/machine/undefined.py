@@ -12,7 +12,7 @@ import numpy as np
 
 from ptx_engine.errors import PtxError
 from ptx_engine.isa.group import Group
-from ptx_engine.isa.values import UNINITIALISED_REGISTER
+from ptx_engine.isa.values import UNINITIALISED_REGISTER, unwritten_lanes
 from ptx_engine.machine.findings_log import FindingLog
 from ptx_engine.machine.program import Program
 
@@ -63,4 +63,19 @@ class UndefinedRegisters:
         if missing and self._program.flat.instructions[instruction].opcode in _PURE:
             return
         at = self._first_read.get(missing[0], instruction) if missing else instruction
-        self._log.add("uninitialised", error.message, g, np.arange(g.n), at, role="read", space="register")
+        self._log.add("uninitialised", error.message, g, self._lanes(g, instruction), at, role="read", space="register")
+
+    def _lanes(self, g: Group, instruction: int) -> np.ndarray:
+        """The lanes (positions in the group) that execute an instruction and read what they have not written."""
+        uses = self._program.uses.get(instruction)
+        if uses is None:
+            return np.arange(g.n)
+        guard = True if uses.predicate is None else g.R[uses.predicate]
+        lacking = np.zeros(g.n, bool)
+        for value in (g.R[r] for r in uses.reads):
+            lacking |= True if value is None else unwritten_lanes(value)
+        executed = np.ones(g.n, bool)
+        if isinstance(guard, (bool, np.ndarray)):
+            executed &= np.asarray(guard) != self._program.flat.instructions[instruction].negated
+        found = np.flatnonzero(lacking & executed)
+        return found if len(found) else np.arange(g.n)

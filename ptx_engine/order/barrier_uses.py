@@ -45,9 +45,9 @@ class BarrierUses:
     _coming: dict[tuple[int, int], list[tuple[int, int]]] = field(default_factory=dict)
 
     def come(self, cta: int, barrier_id: int, thread: int, known: "Known | None", instruction: int) -> None:
-        """A thread comes to a barrier, knowing of others that they have executed up to ``known``."""
+        """A thread comes to a barrier, knowing of threads that they have executed up to ``known``."""
         use = self._last.get((cta, barrier_id))
-        if use is None or is_over(use, known, thread - cta * self.threads_per_cta):
+        if use is None or is_over(use, known):
             return
         at = (use.last[1], instruction)
         first, count = self.overlaps.get(at, (Overlap(barrier_id, thread, instruction, use.last), 0))
@@ -65,8 +65,8 @@ class BarrierUses:
         self._last[cta, barrier_id] = _Use(seq, (thread, instruction), tids, arrived)
 
 
-def is_over(use: _Use, known: "Known | None", tid: int) -> bool:
-    """Whether a thread with such knowledge (of others) comes after the end of a use."""
+def is_over(use: _Use, known: "Known | None") -> bool:
+    """Whether a thread with such knowledge comes after the end of a use."""
     if len(use.released):
         return known is not None and bool((known[use.released] >= use.seq).any())
-    return all(other == tid or (known is not None and known[other] > when) for other, when in use.arrived)
+    return all(known is not None and known[other] > when for other, when in use.arrived)

@@ -117,3 +117,28 @@ def test_a_loop_that_nothing_reaches_is_no_loop() -> None:
     for text in (body, body + spin):
         run_, arena = run(module(text, PARAMS), [zeros("data", 1), zeros("flag", 1), out(1)], block=1)
         assert kinds(run_) == [] and column(run_, arena) == [7]
+
+
+SPIN = """
+ld.param.u64 %d0, [data]; ld.param.u64 %d1, [flag]; ld.param.u64 %d2, [out]; mov.u32 %r0, %tid.x; setp.eq.u32 %p1, %r0, 32; @%p1 bra LOOP;
+setp.ne.u32 %p1, %r0, 0; @%p1 bra DONE; st.global.b32 [%d0], 7; red.release.gpu.global.add.u32 [%d1], 1; bra DONE;
+LOOP: {look}; setp.eq.u32 %p2, %r1, 0; @%p2 bra LOOP; {after}
+ld.global.b32 %r2, [%d0]; st.global.b32 [%d2], %r2; DONE:
+"""
+
+
+@pytest.mark.parametrize(
+    ("look", "after", "found", "depends"),
+    [
+        ("atom.acquire.gpu.global.add.u32 %r1, [%d1], 0", "", [], False),
+        ("atom.relaxed.gpu.global.add.u32 %r1, [%d1], 0", "", ["data race"], False),
+        ("atom.global.or.b32 %r1, [%d1], 0", "membar.gl;", [], False),
+        ("atom.acquire.gpu.global.add.u32 %r1, [%d1], 0", "st.global.b32 [%d2+4], %r1;", [], True),
+        ("atom.acquire.gpu.global.add.u32 %r1, [%d1], 1", "", ["data race"], True),  # it counts itself
+        ("atom.acquire.gpu.global.and.b32 %r1, [%d1], 0", "", ["deadlock"], None),  # it takes back what was counted
+    ],
+)
+def test_an_atomic_that_leaves_what_it_finds_only_looks(look: str, after: str, found: list[str], depends: bool | None) -> None:
+    run_, _ = run(module(SPIN.format(look=look, after=after), PARAMS), [zeros("data", 1), zeros("flag", 1), out(2)], block=64)
+    assert depends is None or (kinds(run_) == found and bool(run_.schedule_dependent) == depends)
+    assert found != ["deadlock"] or run_.schedule_dependent

@@ -129,6 +129,7 @@ STORE = "st.global.b32 [%q4], %r5;"
     ("neg.s32 %r6, %r20; shfl.sync.idx.b32 %r5, %r6, 0, 31, -1;", "neg.s32"),
     ("st.shared.b32 [%r20], %r1;", "st.shared.b32"),
     ("@%p1 mov.u32 %r20, 1; mov.b32 {%h1, %h2}, %r20;", "mov.b32"), ("@%p1 mov.u32 %r20, 1; add.u32 %r5, %r20, 1;", "add.u32"),
+    ("@%p1 mov.u32 %r20, 1; st.global.b32 [%q4], %r20;", "st.global.b32"), ("st.global.b32 [%q4], %r20;", "st.global.b32"),
     # these may come to the same whatever they read
     ("mov.b32 {%h1, %h2}, %r20;", ""), ("and.b32 %r5, %r20, 0;", ""), ("add.u32 %r6, %r20, 1; lop3.b32 %r5, %r6, 0, 0, 0x80;", ""),
 ])  # fmt: skip
@@ -138,6 +139,18 @@ def test_what_nothing_writes_is_a_fault_where_something_comes_of_it(reader: str,
         run(reader)
     places = [(finding.kind, finding.sites[0].ptx_text.split()[0]) for finding in raised.value.findings]
     assert places == ([("uninitialised", found)] if found else [])
+
+
+@pytest.mark.parametrize(("body", "lanes"), [
+    (f"@%p1 mov.u32 %r20, 1; {STORE.replace('%r5', '%r20')}", range(3, 32)), (f"{STORE.replace('%r5', '%r20')}", range(32)),
+    (f"@!%p1 mov.u32 %r20, 1; add.u32 %r5, %r20, 1; {STORE}", range(3)),
+    ("@!%p1 mov.u32 %r20, 1; setp.gt.u32 %p2, %r1, 0; @%p2 ld.shared.b32 %r5, [%r20];", range(1, 3)),
+])  # fmt: skip
+def test_the_threads_that_read_what_they_have_not_written_are_named(body: str, lanes: range) -> None:
+    with pytest.raises(NotStructuredError) as raised:
+        run(body)
+    (finding,) = raised.value.findings
+    assert (finding.sites[0].lane, finding.count) == (lanes[0], len(lanes))
 
 
 @pytest.mark.parametrize("body", ["", "add.u32 %r6, %r20, 1; xor.b32 %r7, %r6, %r1; sub.u32 %r8, %r7, %r7;"])
