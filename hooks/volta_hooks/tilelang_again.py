@@ -37,6 +37,7 @@ def run(path: str) -> int:
         return MISSING
     from volta_hooks import tilelang_runtime
     from volta_hooks.policy import Mode
+    from volta_hooks.tilelang_gemm import with_fewer_slots
     from volta_hooks.tilelang_guard import check
     from volta_hooks.tilelang_threads import with_bound_threads
     from volta_pass.job import ValidationJob
@@ -57,7 +58,7 @@ def run(path: str) -> int:
     session.quiet = True
     target = {"kind": "cuda", "arch": request["target"]}
     try:
-        func = with_bound_threads(tvm.ir.load_json(request["source"]))
+        func = with_fewer_slots(with_bound_threads(tvm.ir.load_json(request["source"])))
         kernel = tilelang.compile(func, target=target, pass_configs=request["options"])
     except Exception as error:  # the compiler's own errors have many classes
         print(f"{type(error).__name__}: {error}", file=sys.stderr)

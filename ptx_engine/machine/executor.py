@@ -169,6 +169,7 @@ class Machine:
         try:
             self.ended, self.total = 0, len(numbers)
             for batch in (*self.batches(np.setdiff1d(numbers, late)), *self.batches(late)):
+                self._look_at_the_clock()
                 self.run_batch(batch)
                 self.ended += len(batch)
             return self.finish(len(numbers), {"decode": decoded - (start if start is not None else decoded)}, decoded)
@@ -227,16 +228,20 @@ class Machine:
             values[r] = join(self.env.arena, [g.R[r] for g in groups], sizes, order, self.env.widths[r])
         return Group(values, threads if order is None else threads[order], self.block_threads, pc)
 
+    def _look_at_the_clock(self) -> None:
+        """Now and then within a batch, and before each: of a large grid no batch may be long enough to be looked at. Raises BudgetError."""
+        left = self.deadline - time.perf_counter()
+        if left < 0:
+            raise BudgetError(f"execution took more than {self.budget.seconds} s")
+        tell(Step("executing", self.ended, self.total, self.executed, left))
+
     def _run(self, g: Group) -> None:
         """Run one block and place the group (or its parts) where it goes next."""
         block = self.program.blocks[g.pc]
         self._charge(block, g)
         self._turn += 1
         if self._turn & 63 == 0:
-            left = self.deadline - time.perf_counter()
-            if left < 0:
-                raise BudgetError(f"execution took more than {self.budget.seconds} s")
-            tell(Step("executing", self.ended, self.total, self.executed, left))
+            self._look_at_the_clock()
         arena = self.env.arena
         self.log.turn = self.order.turn = turn(block.carried, g.R) if block.carried else ()
         try:

@@ -167,6 +167,28 @@ def test_a_file_too_large_for_any_kernel_is_refused(tmp_path: Path) -> None:
         read_ptx(path)
 
 
+@pytest.mark.parametrize("warps", ['"pred"', "[4]", "nan", "inf", "true", "0.5", "0", "-1", "1000000"])
+def test_a_number_of_warps_that_is_none_is_refused_at_its_line(tmp_path: Path, warps: str) -> None:
+    text = (CONFIGS / "bench" / "add.toml").read_text()
+    path = tmp_path / "add.toml"
+    path.write_text(text.replace("num_warps = 4", f"num_warps = {warps}"))
+    assert path.read_text() != text
+    with pytest.raises(SpecError) as raised:
+        read_spec(path)
+    assert raised.value.span is not None
+
+
+def test_a_grid_of_a_million_small_ctas_keeps_to_the_budget(folder: Path) -> None:
+    """No batch of them is long enough to look at the clock within it."""
+    place = folder / "examples" / "million.toml"
+    text = (CONFIGS / "examples" / "reduce.toml").read_text()
+    place.write_text(text.replace("grid = [1, 1, 1]", "grid = [1048576, 1, 1]"))
+    assert "1048576" in place.read_text()
+    start = time.process_time()
+    assert main(["check", str(place), "--budget-seconds", "1"]) in (1, 3)
+    assert time.process_time() - start < 10
+
+
 def test_many_ctas_that_store_to_one_place_stay_within_the_bound(folder: Path) -> None:
     place = folder / "examples" / "many.toml"
     place.write_text((CONFIGS / "examples" / "scale_add.toml").read_text().replace("grid = [2, 1, 1]", "grid = [2, 1, 1024]"))

@@ -4,11 +4,14 @@ import json
 
 import numpy as np
 import pytest
-import tilelang  # noqa: F401  (it brings its own TVM)
+import tilelang  # (it brings its own TVM)
+import tvm
 from tile_cases import run
+from tvm import tirx
 from tvm.script import from_source
 
 from ptx_engine.errors import UnsupportedError
+from volta_hooks.tilelang_gemm import with_fewer_slots
 from volta_hooks.tilelang_source import tile_programs
 from volta_hooks.tilelang_threads import with_bound_threads
 
@@ -88,3 +91,69 @@ def test_what_is_no_older_program_stays_as_it_is() -> None:
     assert with_bound_threads(newer).script() == newer.script()
     inner = program([THREADS[0], "for k in T.serial(2):", THREADS[1]])
     assert "threadIdx.x" in with_bound_threads(inner).script()
+
+
+# --- products -------------------------------------------------------------------------------------
+
+
+def product(clear=False):
+    """C = A @ B in tiles, as the installed TileLang writes it."""
+    T = tilelang.language
+
+    @T.prim_func
+    def main(A: T.Tensor((32, 64), "float16"), B: T.Tensor((64, 32), "float16"), C: T.Tensor((32, 32), "float32")):
+        with T.Kernel(1, threads=64):
+            a = T.alloc_shared((32, 32), "float16")
+            b = T.alloc_shared((32, 32), "float16")
+            c = T.alloc_fragment((32, 32), "float32")
+            T.clear(c)
+            for k in T.Pipelined(2, num_stages=2):
+                T.copy(A[0, k * 32], a)
+                T.copy(B[k * 32, 0], b)
+                T.gemm(a, b, c, clear_accum=clear)
+            T.copy(c, C)
+
+    return main
+
+
+def older(func, k_pack=1, wg_wait=0):
+    """Its products with the slots of 0.1.14: strides, offsets, k_pack and wg_wait behind what both have."""
+
+    def wider(call):
+        if str(getattr(call.op, "name", "")) != "tl.tileop.gemm":
+            return None
+        more = [tirx.const(value, "int32") for value in (32, 32, 0, 0, k_pack, wg_wait)]
+        return tirx.Call(call.dtype, call.op, [*call.args[:10], *more, *call.args[10:]], call.annotations)
+
+    return func.with_body(tirx.stmt_functor.ir_transform(func.body, None, wider, ["tirx.Call"]))
+
+
+def gemm_of(func):
+    found = []
+    tirx.stmt_functor.post_order_visit(
+        func.body, lambda node: found.append(node) if isinstance(node, tirx.Call) and "tileop.gemm" in str(node.op) else None
+    )
+    (call,) = found
+    return call
+
+
+def test_products_of_an_older_program_have_the_slots_of_a_newer_one() -> None:
+    newer = product()
+    assert len(gemm_of(newer).args) == 13 and len(gemm_of(older(newer)).args) == 19
+    assert with_fewer_slots(older(newer)).script() == newer.script()
+    assert with_fewer_slots(newer).script() == newer.script()
+    assert with_fewer_slots(older(product(clear=True))).script() == product(clear=True).script() != newer.script()
+
+
+def test_how_a_back_end_packs_and_waits_is_kept() -> None:
+    call = gemm_of(with_fewer_slots(older(product(), k_pack=2, wg_wait=-1)))
+    assert {name: int(value) for name, value in call.annotations.items()} == {"k_pack": 2, "wg_wait": -1}
+
+
+def test_an_older_product_is_compiled_to_what_the_newer_one_is() -> None:
+    target = {"kind": "cuda", "arch": "sm_80"}
+    with tvm.target.Target(target):
+        with pytest.raises(Exception, match="13 positional slots"):
+            tilelang.lower(older(product()), target=target)
+        sources = [tilelang.lower(func, target=target).kernel_source for func in (product(), with_fewer_slots(older(product())))]
+    assert sources[0] == sources[1] and "mma" in sources[0]

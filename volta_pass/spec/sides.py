@@ -21,6 +21,9 @@ _KEYS_OF_KINDS = {
 
 LAUNCH_KEYS = ("grid", "block", "ctas", "dynamic_shared_bytes")
 
+#: of a block of 1024 threads
+_MOST_WARPS = 32
+
 
 class SideReader:
     """Reads ``[reference]`` and ``[candidate]`` of one checked spec."""
@@ -74,7 +77,11 @@ class SideReader:
         grid = self._dim3(*self._launch_key(side, table, "grid"), GRID_LIMITS)
         block_value, block_path = self._launch_key(side, table, "block")
         if kind is SideKind.TRITON and (side == block_path[0] or block_value is None):
-            block_value = block_value or 32 * int(table.get("options", {}).get("num_warps", 4))
+            warps = table.get("options", {}).get("num_warps", 4)
+            if not isinstance(warps, int) or isinstance(warps, bool) or not 1 <= warps <= _MOST_WARPS:
+                path = (side, "options", "num_warps")
+                raise spec_error(self._table, path, f"num_warps must be 1 to {_MOST_WARPS}, not {warps!r}", "options = {num_warps = 4}")
+            block_value = block_value or 32 * warps
         if block_value is None and kind is SideKind.PYTHON:
             block_value = 1
         if block_value is None:
