@@ -38,7 +38,7 @@ COMPILERS = {"triton", "mlir", "iree", "jaxlib", "torch", "torch_mlir", "tilelan
 ADAPTERS = {
     "volta_hooks.triton", "volta_hooks.triton_driver", "volta_hooks.triton_errors", "volta_hooks.triton_guard",
     "volta_hooks.triton_knobs", "volta_hooks.triton_recipe", "volta_hooks.triton_runtime", "volta_hooks.tilelang",
-    "volta_hooks.tilelang_again", "volta_hooks.tilelang_arguments", "volta_hooks.tilelang_calls", "volta_hooks.tilelang_guard", "volta_hooks.tilelang_launch",
+    "volta_hooks.tilelang_again", "volta_hooks.tilelang_arguments", "volta_hooks.tilelang_calls", "volta_hooks.tilelang_gemm", "volta_hooks.tilelang_guard", "volta_hooks.tilelang_launch",
     "volta_hooks.tilelang_ptx", "volta_hooks.tilelang_runtime", "volta_hooks.tilelang_source", "volta_hooks.tilelang_stand_in", "volta_hooks.tilelang_threads",
     "volta_hooks.tilelang_tool", "volta_hooks.tilelang_tuner", "volta_pass.baseline.recompile", "volta_pass.check.triton_library",
     "volta_pass.check.triton_side", "volta_pass.references.generic", "volta_pass.references.mlir_binding",

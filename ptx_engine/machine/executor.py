@@ -141,13 +141,9 @@ class Machine:
         """Who is told of accesses and synchronisation."""
         keys: ValueKeys = (*same_value_keys(self.bound.arena), self.agreement)
         return OrderChecker(
-            self.bound.launch,
-            shared_bytes,
-            self.bound.buffers,
-            value_keys=keys,
-            reach=lambda pc: self.data_flow.reach(pc),
+            self.bound.launch, shared_bytes, self.bound.buffers, value_keys=keys, reach=lambda pc: self.data_flow.reach(pc),
             deadline_s=self.deadline,
-        )
+        )  # fmt: skip
 
     def _memory(self, granule: int, shared_bytes: int, local_bytes: int) -> Memory:
         return Memory(self.bound, granule, shared_bytes, local_bytes, self.log, self.order)
@@ -230,8 +226,7 @@ class Machine:
 
     def _look_at_the_clock(self) -> None:
         """Now and then within a batch, and before each: of a large grid no batch may be long enough to be looked at. Raises BudgetError."""
-        left = self.deadline - time.perf_counter()
-        if left < 0:
+        if (left := self.deadline - time.perf_counter()) < 0:
             raise BudgetError(f"execution took more than {self.budget.seconds} s")
         tell(Step("executing", self.ended, self.total, self.executed, left))
 
