@@ -134,8 +134,22 @@ def _extreme(pick: Callable[..., Value]) -> Callable[[list[Value]], Value]:
     return lambda xs: gmpy2.nan() if _undefined(*xs) else pick(xs)
 
 
-def _rounded(to_integer: Callable[[Value], Value]) -> Callable[[Value], Value]:
-    return lambda x: mpq(to_integer(x)) if gmpy2.is_finite(x) else x
+def _undecided(x: Value, y: Value) -> bool:
+    """Whether two values, one of them rounded, differ by so little that a rounding may be all of it: which one is larger is not known.
+    (Equal ones are taken to be equal.)"""
+    if (isinstance(x, _MPQ) and isinstance(y, _MPQ)) or not (gmpy2.is_finite(x) and gmpy2.is_finite(y)) or x == y:
+        return False
+    return bool(abs(x - y) <= max(abs(x), abs(y)) * mpfr(2) ** -(gmpy2.get_context().precision // 2))
+
+
+def _at_a_step(x: Value, scale: int = 1) -> bool:
+    """Whether a rounded value is so near a multiple of 1/scale, without being one, that its roundings are not known."""
+    return gmpy2.is_finite(x) and not isinstance(x, _MPQ) and _undecided(x * scale, mpq(gmpy2.mpz(gmpy2.rint(mpfr(x * scale)))))
+
+
+def _rounded(to_integer: Callable[[Value], Value], scale: int = 1) -> Callable[[Value], Value]:
+    """Rounding of finite values; undefined where it is not known which way."""
+    return lambda x: (gmpy2.nan() if _at_a_step(x, scale) else mpq(to_integer(x))) if gmpy2.is_finite(x) else x
 
 
 def _floor_q(x: Value) -> Value:
@@ -186,7 +200,7 @@ def _log2(x: Value) -> Value:
 
 
 def _compared(holds: Callable[[Value, Value], bool]) -> Callable[[Value, Value], Value]:
-    return lambda x, y: gmpy2.nan() if _undefined(x, y) else mpq(1 if holds(x, y) else 0)
+    return lambda x, y: gmpy2.nan() if _undefined(x, y) or _undecided(x, y) else mpq(1 if holds(x, y) else 0)
 
 
 def _whole(operation: Callable[[int, int], int]) -> Callable[[Value, Value], Value]:
@@ -201,15 +215,15 @@ def _whole(operation: Callable[[int, int], int]) -> Callable[[Value, Value], Val
 
 
 def _quotient(to_integer: Callable[[Value], Value]) -> Callable[[Value, Value], Value]:
-    return lambda x, y: gmpy2.nan() if _undefined(x, y) or y == 0 else mpq(to_integer(x / y))
+    return lambda x, y: gmpy2.nan() if _undefined(x, y) or y == 0 or _at_a_step(x / y) else mpq(to_integer(x / y))
 
 
 def _truncrem(x: Value, y: Value) -> Value:
-    return gmpy2.nan() if _undefined(x, y) or y == 0 else x - y * _trunc_q(x / y)
+    return gmpy2.nan() if _undefined(x, y) or y == 0 or _at_a_step(x / y) else x - y * _trunc_q(x / y)
 
 
 def _wrap(x: Value, width: int) -> Value:
-    if not gmpy2.is_finite(x):
+    if not gmpy2.is_finite(x) or _at_a_step(x):
         return gmpy2.nan()
     size = mpq(1 << abs(width))
     low = x - size * _floor_q(x / size)
@@ -217,7 +231,7 @@ def _wrap(x: Value, width: int) -> Value:
 
 
 def _field(x: Value, lo: int, width: int) -> Value:
-    if not gmpy2.is_finite(x):
+    if not gmpy2.is_finite(x) or _at_a_step(x):
         return gmpy2.nan()
     return mpq(int(_floor_q(x / (1 << lo))) & ((1 << width) - 1))
 
@@ -230,7 +244,7 @@ EVALUATORS: dict[Op, Callable[..., Value]] = {
     Op.FMA: lambda x, y, z: x * y + z, Op.MAX: lambda x, y: _MAX([x, y]), Op.MIN: lambda x, y: _MIN([x, y]), Op.ABS: abs,
     Op.EXP2: _exp2, Op.LOG2: _log2, Op.SQRT: _sqrt, Op.TANH: lambda x: gmpy2.tanh(mpfr(x)), Op.SIN: lambda x: gmpy2.sin(mpfr(x)),
     Op.COS: lambda x: gmpy2.cos(mpfr(x)), Op.ERF: _erf, Op.FLOOR: _rounded(_floor_q), Op.CEIL: _rounded(_ceil_q),
-    Op.ROUND_EVEN: _rounded(_round_even), Op.TRUNC: _rounded(_trunc_q), Op.POW: _pow,
+    Op.ROUND_EVEN: _rounded(_round_even, 2), Op.TRUNC: _rounded(_trunc_q), Op.POW: _pow,
     Op.LT: _compared(lambda x, y: x < y), Op.LE: _compared(lambda x, y: x <= y),
     Op.EQ: _compared(lambda x, y: x == y), Op.NE: _compared(lambda x, y: x != y),
     Op.AND: lambda x, y: _MIN([x, y]), Op.OR: lambda x, y: _MAX([x, y]), Op.NOT: lambda x: 1 - x,

@@ -74,6 +74,21 @@ def test_the_package_is_the_function() -> None:
     assert run.stdout.split() == ["proved", "refuted"]
 
 
+def test_a_rounding_of_the_evaluation_is_no_witness() -> None:
+    """Values that are equal, or whole, as real numbers come out a little apart in any precision: what jumps there shows nothing."""
+    x, y, z, w = scalars("x y z w")
+    a, b = abs(x) + 1, abs(y) + 1
+    for always in (log(a) + log(b) <= log(a * b), log(a) + log(b) >= log(a * b), equal(log(a) + log(b), log(a * b))):
+        assert decide(where(always, z, w), z).status is not Status.REFUTED
+    whole = 5 + sqrt(a) * sqrt(b) - sqrt(a * b)
+    for rounding in (floor, ceil, trunc):
+        assert decide(rounding(whole), 0 * x + 5).status is not Status.REFUTED
+    assert decide(round_even(whole / 2), 0 * x + 2).status is not Status.REFUTED
+    assert decide(floor(whole), 0 * x + 6).status is Status.REFUTED
+    assert decide(where(sqrt(x) > 2, y, z), where(sqrt(x) >= 2, y, z)).status is Status.REFUTED
+    assert decide(where(log(a) + log(b) <= log(a * b) - 1, z, w), z).status is Status.REFUTED
+
+
 def test_odd_powers_come_out_of_logarithms() -> None:
     x, y = scalars("x y")
     for reference, candidate in (
