@@ -5,6 +5,7 @@ The operands are terms that fold with nothing, or literals that do not in their 
 
 from __future__ import annotations
 
+from ptx_engine.isa.magnitude import LOW
 from ptx_engine.isa.simple import Floats
 from ptx_engine.machine.fused_integers import Operand
 from ptx_engine.machine.fused_kinds import INT
@@ -58,6 +59,6 @@ def _id(form: Floats, place: int, operand: Operand, arena: Arena) -> int | str |
 
 
 def folds(operator: str, place: int, ident: int, arena: Arena) -> bool:
-    """Whether a constant may fold in a place of an operator, beside terms that do not."""
-    folding = _FOLDING.get((operator, place))
-    return folding is None or ident in folding or arena.finite(ident) is None
+    """Whether a constant may fold in a place of an operator, beside terms that do not; or, added, may round the sum to an integer."""
+    folding, number = _FOLDING.get((operator, place)), arena.finite(ident)
+    return folding is None or ident in folding or number is None or (operator in ("add", "fma") and number.coef >= LOW)

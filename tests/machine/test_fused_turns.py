@@ -122,9 +122,17 @@ BEYOND = "ld.global.f32 %f2, [%d0];\nadd.f32 %f5, %f2, %f5;\nadd.s64 %d0, %d0, 4
 #: the offset wraps as a signed 32-bit number in turn 8
 WRAPS = "mad.wide.s32 %d6, %r3, 4, %d1;\nld.global.f32 %f2, [%d6];\nadd.f32 %f5, %f2, %f5;\nadd.u32 %r3, %r3, 0x10000001;"
 
+#: as CUDA's expf makes a power of two: a sum with so large a literal that it is rounded to an integer, and its low bits as an exponent
+POWER = (
+    "cvt.sat.f32.f32 %f2, %f1;\nfma.rm.f32 %f3, %f2, 0f437C0000, 0f4B400001;\nmov.b32 %r4, %f3;\nshl.b32 %r4, %r4, 23;\nmov.b32 %f3, %r4;\n"
+    "fma.rn.f32 %f5, %f3, %f1, %f5;"
+)
+#: rounded to an even integer
+ROUNDED = "cvt.sat.f32.f32 %f2, %f1;\nadd.rn.f32 %f3, %f2, 0f4B400000;\nfma.rn.f32 %f5, %f3, %f1, %f5;"
+
 
 @pytest.mark.parametrize("block", BLOCKS)
-@pytest.mark.parametrize("body, turns", [(SUM, 20), (BEYOND, 260), (WRAPS, 12)])
+@pytest.mark.parametrize("body, turns", [(SUM, 20), (BEYOND, 260), (WRAPS, 12), (POWER, 40), (ROUNDED, 40)])
 def test_what_ends_a_regular_stretch_ends_it_there(block: int, body: str, turns: int) -> None:
     assert outcome(loop(body, turns), block, AT_ONCE) == outcome(loop(body, turns), block, NEVER)
 
