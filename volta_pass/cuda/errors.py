@@ -29,6 +29,8 @@ class CudaCompileError(LaunchError):
         shown = lines[span.line - 1] if span is not None and 0 < span.line <= len(lines) else ""
         super().__init__(f"{compiler}\n{_shortened(log)}", span=span, source_line=shown)
         self.log = log
+        if compiler.startswith("NVRTC") and "cannot open source file" in log:
+            self.remedy = 'NVRTC has few of the host\'s headers: leave host code and its headers out, or ask for compiler = "nvcc"'
 
 
 def _shortened(log: str) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 from ptx_engine.errors import InternalError
 from volta_pass.cuda.errors import CudaCompileError
 from volta_pass.cuda.headers import include_folders
+from volta_pass.cuda.host_headers import host_headers
 from volta_pass.cuda.library import nvrtc_library
 from volta_pass.cuda.source import CudaSource
 
@@ -17,17 +18,20 @@ def compile_nvrtc(source: CudaSource, names: Sequence[str] = ()) -> tuple[str, d
     """PTX, lowered names of the C++ name expressions in ``names``, and the log (warnings). Raises CudaCompileError."""
     library = nvrtc_library()
     program = ctypes.c_void_p()
-    _check(library.nvrtcCreateProgram(ctypes.byref(program), source.text.encode(), source.name.encode(), 0, None, None), library)
+    headers = host_headers([source.folder, *source.include]) if source.includes else {}
+    texts, included = ((ctypes.c_char_p * len(headers))(*(word.encode() for word in words)) for words in (headers.values(), headers))
+    text, name = source.text.encode(), source.name.encode()
+    _check(library.nvrtcCreateProgram(ctypes.byref(program), text, name, len(headers), texts, included), library)
     try:
-        for name in names:
-            _check(library.nvrtcAddNameExpression(program, name.encode()), library)
+        for expression in names:
+            _check(library.nvrtcAddNameExpression(program, expression.encode()), library)
         words = [word.encode() for word in options(source)]
         status = library.nvrtcCompileProgram(program, len(words), (ctypes.c_char_p * len(words))(*words))
         log = _text(library.nvrtcGetProgramLogSize, library.nvrtcGetProgramLog, program, library)
         if status:
             raise CudaCompileError(log or _name(status, library), source.text, version())
         ptx = _text(library.nvrtcGetPTXSize, library.nvrtcGetPTX, program, library)
-        return ptx, {name: _lowered(program, name, library) for name in names}, log
+        return ptx, {expression: _lowered(program, expression, library) for expression in names}, log
     finally:
         library.nvrtcDestroyProgram(ctypes.byref(program))
 
