@@ -27,6 +27,7 @@ def without_superseded(columns: Sequence[Column]) -> list[Column]:
     kept[order[:-1]] = ~same
     mixed = np.zeros(len(order), bool)
     mixed[order] = _tainted(same, same & ~_equal_values(plain, number, order))
+    thinned = not bool(kept.all())
     starts = np.concatenate([[0], np.cumsum(lengths)])
     out = copies
     for i, column in enumerate(plain):
@@ -35,6 +36,7 @@ def without_superseded(columns: Sequence[Column]) -> list[Column]:
             if some.any():
                 piece = column if known and some.all() else column.subset(some)
                 piece.values = piece.values if known else None
+                piece.stands |= thinned
                 out.append(piece)
     return sorted(out, key=lambda c: c.seq)
 

@@ -208,7 +208,7 @@ class WeakKeys:
 @dataclass(slots=True, eq=False)
 class Column:
     """One executed access of many threads. ``old`` columns were compared with each other before; ``[low, high)`` is the range
-    of byte addresses, once measured."""
+    of byte addresses, once measured; ``stands`` where earlier accesses were left out that are like these."""
 
     seq: int
     kind: int
@@ -225,6 +225,7 @@ class Column:
     low: int = -1
     high: int = -1
     keys: dict[Callable[[np.ndarray], np.ndarray], np.ndarray] = field(default_factory=dict)
+    stands: bool = False
 
     def value_keys(self, keys_of: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
         """What ``keys_of`` makes of the stored values, (n, k), computed once."""
@@ -242,6 +243,7 @@ class Column:
         return Column(
             self.seq, self.kind, self.instruction, self.threads[keep], self.addresses[keep], self.nbytes, self.epoch,
             None if self.values is None else self.values[keep], self.group, self.beyond_cta, self.old, self.turn,
+            stands=self.stands,
         )  # fmt: skip
 
     def released(self, positions: np.ndarray) -> np.ndarray:

@@ -42,6 +42,8 @@ class _Group:
     count: int = 0
     example: Finding | None = None
     within_warp: bool = False
+    #: whether accesses were left out that would have been counted
+    least: bool = False
 
 
 #: volatile accesses of two lanes of a warp that would be ordered if lanes ran in lockstep
@@ -103,11 +105,13 @@ class Report:
             [outcome, cause, np.minimum(first, second), np.maximum(first, second), rows.kind[low], rows.kind[high], buffer], axis=1
         )
         best_first = np.argsort(within_warp, kind="stable")
+        thinned = any(column.stands for column in cells.columns)
         example, counts = _distinct_rows(keys[best_first], None if weight is None else weight[best_first])
         for at, count in zip(best_first[example].tolist(), counts.tolist()):
             full = (list(Space).index(space), *keys[at].tolist())
             group = self._groups.setdefault(full, _Group())
             group.count += count
+            group.least |= thinned
             if group.example is None or (group.within_warp and not within_warp[at]):
                 group.example = self._word(space, rows, int(a[at]), int(b[at]), Outcome(int(outcome[at])), Missing(int(missing[at])))
                 group.within_warp = bool(within_warp[at])
@@ -206,8 +210,14 @@ class Report:
         )  # fmt: skip
 
     def _unordered(self) -> list[Finding]:
-        worded = [(key, replace(g.example, count=g.count)) for key, g in self._groups.items() if g.example is not None]
+        worded = [(key, _counted(g.example, g)) for key, g in self._groups.items() if g.example is not None]
         return [finding for _, finding in sorted(worded, key=lambda item: (item[1].severity is Severity.NOTE, item[0]))]
+
+
+def _counted(example: Finding, group: _Group) -> Finding:
+    """The finding of a group, with how many pairs there are, or at least are."""
+    details = {**example.details, "counted": "at least"} if group.least else example.details
+    return replace(example, count=group.count, details=details)
 
 
 def in_lockstep(rows: Rows, a: np.ndarray, b: np.ndarray) -> np.ndarray:

@@ -43,3 +43,18 @@ def test_what_is_left_out_is_repeated_by_the_same_instruction() -> None:
     assert checker.shared_accesses_held < 4000
     checker.end_batch()
     assert [[site.instruction for site in finding.sites] for finding in checker.finish()] == [[1, 3], [2, 3]]
+
+
+@pytest.mark.parametrize("turns", [10, 2000])
+def test_a_count_says_where_it_is_a_least_one(turns: int) -> None:
+    bound = bind(Launch((1, 1, 1), (64, 1, 1), ()), Arena())
+    checker = OrderChecker(bound.launch, 1024, bound.buffers)
+    checker.begin_batch(np.zeros(1, np.int32))
+    first, second = np.arange(32, dtype=np.int32), np.arange(32, 64, dtype=np.int32)
+    for _ in range(turns):
+        checker.write(Space.SHARED, 1, first, first.astype(np.int64) * 4, 4)
+    checker.read(Space.SHARED, 2, second, first.astype(np.int64) * 4, 4)
+    checker.end_batch()
+    (finding,) = checker.finish()
+    assert finding.count == 32 * turns if turns == 10 else finding.count < 32 * turns
+    assert finding.details.get("counted", "") == ("" if turns == 10 else "at least")

@@ -9,7 +9,7 @@ from volta_pass.diagnostics.source import excerpt, shown_place
 from volta_pass.terminal import Painter, printable
 
 #: details that the message says already
-_SAID = ("conflict",)
+_SAID = ("conflict", "counted")
 
 
 def render_finding(finding: Finding, paint: Painter, kernel: str, ptx_name: str = "", alike: tuple[int, int] = (0, 0)) -> list[str]:
@@ -108,4 +108,5 @@ def _more(finding: Finding) -> str:
     if finding.kind == "deadlock":
         return f"{finding.count - 1} more CTA{'s' * (finding.count > 2)} at the same instructions"
     which = "pairs of the same two instructions" if len(finding.sites) > 1 else "instances at the same instruction"
-    return f"{finding.count - 1} more {which}"
+    least = f"{finding.details['counted']} " if "counted" in finding.details else ""
+    return f"{least}{finding.count - 1} more {which}"
