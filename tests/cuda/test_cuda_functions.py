@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
@@ -15,15 +15,19 @@ from volta_pass.references.tensor_functions import erf
 ARGS = {"x": TensorSpec((64,), dtype="f32"), "y": TensorSpec((64,), dtype="f32")}
 
 
-def check(body: str, reference: Callable[..., object], **options: object) -> KernelReport:
+def kernel(body: str, flags: Sequence[str] = ()) -> CudaLaunch:
     text = f"""
 extern "C" __device__ float mine(float);
 extern "C" __global__ void k(const float* x, float* y) {{
     float v = x[blockIdx.x * 32 + threadIdx.x];
     y[blockIdx.x * 32 + threadIdx.x] = {body};
 }}"""
-    kernel = cuda_kernel(text, options=options.pop("flags", ()))  # type: ignore[arg-type]
-    return kernel[2, 32].validate(ARGS, reference=reference, outputs=("y",), **options)  # type: ignore[arg-type]
+    return cuda_kernel(text, options=flags)[2, 32]
+
+
+def check(body: str, reference: "Callable[..., object] | CudaLaunch", **options: object) -> KernelReport:
+    flags: Sequence[str] = options.pop("flags", ())  # type: ignore[assignment]
+    return kernel(body, flags).validate(ARGS, reference=reference, outputs=("y",), **options)  # type: ignore[arg-type]
 
 
 GELU = "0.5f * v * (1.0f + erff(v * 0.70710678f))"
@@ -70,6 +74,30 @@ def test_functions_without_a_formula_are_called(body: str, right: Callable[..., 
     assert report.verdict == "proved", (report.reason, report.errors)
     assert "has no formula" in report.assumptions[0] and not report.errors
     assert check(body, wrong).verdict == "refuted"
+
+
+APPROXIMATED = [
+    ("0.5f * v * (1.0f + tanhf(v))", "v * (1.0f - 1.0f / (1.0f + expf(2.0f * v)))", "v * (1.0f - 1.0f / (1.0f + expf(2.01f * v)))"),
+    ("v * erfcf(-v)", "v * (1.0f + erff(v))", "v * (1.001f + erff(v))"),
+    ("erff(v)", "1.0f - erfcf(v)", "1.0f + erfcf(v)"),
+]
+
+
+@pytest.mark.parametrize(("body", "right", "wrong"), APPROXIMATED, ids=[row[0] for row in APPROXIMATED])
+def test_approximations_that_differ_are_no_difference(body: str, right: str, wrong: str) -> None:
+    """CUDA's code of these is within an error of the function, and another formula of it is the function itself."""
+    report = check(body, kernel(right))
+    assert report.verdict == "proved", (report.reason, report.errors)
+    assert "is an approximation" in report.assumptions[0]
+    assert check(body, kernel(wrong)).verdict == "refuted"
+
+
+def test_an_approximation_of_the_users_own_is_no_function() -> None:
+    """Near, but not the same: only CUDA's functions are taken for what they approximate."""
+    text = "v * (27.0f + v * v) / (27.0f + 9.0f * v * v)"
+    assert check(text, kernel("tanhf(v)")).verdict == "refuted"
+    report = check(text, kernel(text.replace("27.0f + v * v", "v * v + 27.0f")))
+    assert report.verdict == "proved" and not any("approximation" in line for line in report.assumptions)
 
 
 def test_two_kernels_that_call_the_same_function() -> None:

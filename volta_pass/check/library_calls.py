@@ -8,15 +8,18 @@ from ptx_engine.errors import PtxError
 from ptx_engine.syntax import parse
 from volta_pass.check.cuda_side import functions_of
 from volta_pass.cuda import compile_cuda
-from volta_pass.cuda.library_calls import EXTERNS, as_calls, functions_in
+from volta_pass.cuda.library_calls import EXTERNS, as_calls, functions_in, inexact_in
 from volta_pass.spec import SideKind, SideSpec, Spec
 
 
-def with_library_calls(spec: Spec) -> tuple[Spec, str] | None:
-    """The spec with such sides compiled so, and what is to be said of it; None where there is nothing to call, or it does not compile."""
+def with_library_calls(spec: Spec, inexact: bool = False) -> tuple[Spec, str] | None:
+    """The spec with such sides compiled so, and what is to be said of it; None where there is nothing to call, or it does not compile.
+
+    ``inexact``: with calls, too, of functions whose code has a formula that approximates them; None where a side names none.
+    """
     sides = [side for side in (spec.candidate, spec.reference) if side is not None]
     try:
-        changed = {side.side: _with_calls(side) for side in sides}
+        changed = {side.side: _with_calls(side, inexact) for side in sides}
     except PtxError:
         return None
     called = sorted({name for each in changed.values() for name in each.called})
@@ -26,7 +29,8 @@ def with_library_calls(spec: Spec) -> tuple[Spec, str] | None:
     externs = {**spec.externs, **{name: EXTERNS[name] for name in called}}
     reference = changed["reference"].side if spec.reference is not None else None
     shown = ", ".join(named or [name.removeprefix("cuda_") for name in called])
-    note = f"CUDA's own code of {shown} has no formula: what was executed was compiled with calls of the functions themselves in its place"
+    what = "is an approximation" if inexact else "has no formula"
+    note = f"CUDA's own code of {shown} {what}: what was executed was compiled with calls of the functions themselves in its place"
     return replace(spec, candidate=changed["candidate"].side, reference=reference, externs=externs), note
 
 
@@ -39,14 +43,15 @@ class _Changed:
     called: tuple[str, ...] = ()
 
 
-def _with_calls(side: SideSpec) -> _Changed:
+def _with_calls(side: SideSpec, inexact: bool) -> _Changed:
     functions = functions_of(side) if side.kind is SideKind.CUDA else side.functions
     if functions is None:
         return _Changed(side)
-    named = functions_in(functions.source.text)
-    if not named and not functions.source.includes:
+    text = functions.source.text
+    named = inexact_in(text) if inexact else functions_in(text)
+    if not named and (inexact or not functions.source.includes):
         return _Changed(side)
-    source = as_calls(functions.source)
+    source = as_calls(functions.source, inexact)
     done = compile_cuda(source, functions.entry, functions.compiler)
     called = tuple(f.name for f in parse(done.ptx).functions if f.name in EXTERNS)
     if side.kind is SideKind.CUDA:

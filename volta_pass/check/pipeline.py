@@ -47,17 +47,27 @@ def check_spec(spec: Spec, options: CheckOptions | None = None) -> KernelReport:
 def _checked(spec: Spec, options: CheckOptions) -> tuple[KernelReport, bool]:
     """The report, and whether a side ran in parts. Raises NotSeparableError where that cannot be.
 
-    What has no semantics here is checked once more with CUDA's library functions as calls, where it has any.
+    What has no semantics here is checked once more with CUDA's library functions as calls, where it has any; what is not proved,
+    with those functions as calls, too, whose code approximates them: it may be the approximations that differ.
     """
-    report, split = _checked_once(spec, options)
-    called = with_library_calls(spec) if report.status is Status.UNSUPPORTED else None
+    found = _checked_once(spec, options)
+    if found[0].status is Status.UNSUPPORTED:
+        again = _with_calls(spec, options, inexact=False)
+        found = again if again is not None and again[0].status is not Status.UNSUPPORTED else found
+    if found[0].status in (Status.REFUTED, Status.UNKNOWN) and not found[0].error_findings:
+        again = _with_calls(spec, options, inexact=True)
+        better = (Status.PROVED,) if found[0].status is Status.UNKNOWN else (Status.PROVED, Status.UNKNOWN)
+        found = again if again is not None and again[0].status in better else found
+    return found
+
+
+def _with_calls(spec: Spec, options: CheckOptions, *, inexact: bool) -> tuple[KernelReport, bool] | None:
+    called = with_library_calls(spec, inexact)
     if called is None:
-        return report, split
-    again, split = _checked_once(called[0], options)
-    if again.status is Status.UNSUPPORTED:
-        return report, split
-    again.assumptions = [called[1], *again.assumptions]
-    return again, split
+        return None
+    report, split = _checked_once(called[0], options)
+    report.assumptions = [called[1], *report.assumptions]
+    return report, split
 
 
 def _checked_once(spec: Spec, options: CheckOptions) -> tuple[KernelReport, bool]:

@@ -42,44 +42,61 @@ _OF_TWO = {
 #: functions whose float form has a formula: only the double one is replaced
 _DOUBLE_ONLY = {"exp": "cuda_exp(x)", "exp2": "cuda_exp2(x)", "tanh": "cuda_tanh(x)"}
 
+#: functions that have a formula, although none that is exact: replaced in a second look at what differs
+_APPROXIMATED = {"tanh": "cuda_tanh{f}(x)", "erf": "cuda_erf{f}(x)"}
+_INEXACT = re.compile(r"\b(tanh|erf|erfc)f?\s*\(")
+
 #: names in PTX -> operator, for ``[externs]``
 EXTERNS: dict[str, str] = {
     **{f"cuda_{name}{suffix}": operator for name, operator in _OPERATORS.items() for suffix in _TYPES.values()},
     **{f"cuda_pow{suffix}": "pow" for suffix in _TYPES.values()},
 }
-_NAMES = (*_OF_ONE, *_OF_TWO, *_DOUBLE_ONLY, "sincos")
-_REPLACED = [*_NAMES, *(f"{name}f" for name in _NAMES if name not in _DOUBLE_ONLY)]
-_CALLED = re.compile(rf"\b({'|'.join(_REPLACED)})\s*\(")
+
+
+def _replaced(inexact: bool) -> list[str]:
+    """The names that become calls; those of floats with an inexact formula are left unless asked for."""
+    doubles = [name for name in _DOUBLE_ONLY if not (inexact and name in _APPROXIMATED)]
+    both = [*_OF_ONE, *_OF_TWO, "sincos", *(_APPROXIMATED if inexact else ())]
+    return [*both, *(f"{name}f" for name in both), *doubles]
 
 
 def functions_in(text: str) -> tuple[str, ...]:
     """The functions that a text names and that can be calls, in order."""
-    return tuple(dict.fromkeys(found[1] for found in _CALLED.finditer(text)))
+    return tuple(dict.fromkeys(found[1] for found in re.finditer(rf"\b({'|'.join(_replaced(False))})\s*\(", text)))
 
 
-def as_calls(source: CudaSource) -> CudaSource:
-    """The translation unit with its library functions as calls; its lines keep their numbers."""
+def inexact_in(text: str) -> tuple[str, ...]:
+    """The functions that a text names whose code has a formula that only approximates them, in order."""
+    return tuple(dict.fromkeys(found.group().rstrip("( \t\n") for found in _INEXACT.finditer(text)))
+
+
+def as_calls(source: CudaSource, inexact: bool = False) -> CudaSource:
+    """The translation unit with its library functions as calls, with ``inexact`` also those whose code has a formula; its lines keep
+    their numbers."""
     name = source.name.replace("\\", "\\\\").replace('"', '\\"')
-    return replace(source, text=f'{_prelude()}#line 1 "{name}"\n{source.text}')
+    return replace(source, text=f'{_prelude(inexact)}#line 1 "{name}"\n{source.text}')
 
 
-def _prelude() -> str:
+def _prelude(inexact: bool) -> str:
     """Declarations, overloads as CUDA has them (integers are taken as doubles), and macros."""
     lines: list[str] = []
+    doubles = {name: text for name, text in _DOUBLE_ONLY.items() if not (inexact and name in _APPROXIMATED)}
+    singles = {**_OF_ONE, **(_APPROXIMATED if inexact else {})}
+    names_of = [*singles, *_OF_TWO, *doubles, "sincos"]
     for ctype, f in _TYPES.items():
         lines += [f'extern "C" __device__ __nv_pure__ {ctype} cuda_{name}{f}({ctype});' for name in _OPERATORS]
         lines.append(f'extern "C" __device__ __nv_pure__ {ctype} cuda_pow{f}({ctype}, {ctype});')
-    for table, names in ((_OF_ONE, "x"), (_OF_TWO, "xy")):
+    for table, names in ((singles, "x"), (_OF_TWO, "xy")):
         for name, text in table.items():
             lines += _overloads(name, names, f"return {text.format(f='f')};", f"return {text.format(f='')};")
-    for name, text in _DOUBLE_ONLY.items():
+    for name, text in doubles.items():
         lines += _overloads(name, "x", f"return ::{name}f(x);", f"return {text};")
     for ctype, f in _TYPES.items():
         for suffix in {f, ""}:
             params = f"{ctype} x, {ctype}* s, {ctype}* c"
             lines.append(_function("void", f"volta_sincos{suffix}", params, f"*s = cuda_sin{f}(x); *c = cuda_cos{f}(x);"))
-    lines.append("namespace std { " + " ".join(f"using ::volta_{name};" for name in _NAMES) + " }")
-    lines += [f"#define {name} volta_{name}" for name in _REPLACED]
+    lines.append("namespace std { " + " ".join(f"using ::volta_{name};" for name in names_of) + " }")
+    lines += [f"#define {name} volta_{name}" for name in _replaced(inexact)]
     return "\n".join(lines) + "\n"
 
 
