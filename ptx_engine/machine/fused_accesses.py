@@ -11,12 +11,12 @@ from ptx_engine.machine.fused_kinds import COLUMNS, INT, Kind, Shape
 from ptx_engine.machine.fused_memory import (
     Access,
     RowLoader,
+    SharedRows,
     fits_a_cell,
     input_at,
     input_loader,
     input_rows,
     shared_loader,
-    shared_rows,
     shared_storer,
 )
 from ptx_engine.machine.fused_registers import Registers
@@ -45,12 +45,17 @@ class AccessCode:
         self._checked: dict[int, _Checked] = {}
         #: steps whose registers an earlier step has loaded already, and the locals that hold them
         self._fetched: dict[int, list[str]] = {}
+        #: such steps of shared memory: what loaded them, and their number in it
+        self._batches: dict[int, tuple[SharedRows, int]] = {}
+        #: how many lines of code there were when the order checker was told last
+        self._told: dict[SharedRows, int] = {}
         self._count = 0
 
     def load(self, k: int, form: Load) -> bool:
         """Write the code of a load; False where the closure is needed."""
         kind, memory, registers = registers_kind(self.registers, k), self.target.memory, self.registers
         if k in self._fetched:
+            self._when_due(k)
             self._define(form, kind, self._fetched[k])
             return True
         if kind is None or kind.fmt is None or form.space not in ("global", "shared"):
@@ -79,6 +84,16 @@ class AccessCode:
         registers.leave_if("v is None", k)
         registers.define(form.dsts[0], Kind(Shape.TERMS if address.kind.column else Shape.TERM, fmt=kind.fmt), "v")
         return True
+
+    def _when_due(self, k: int) -> None:
+        """Where code may have given way to closures before a load that was made already, the order checker hears of it now, and of those
+        that follow."""
+        rows, number = self._batches.get(k, (None, 0))
+        if rows is None or not any("return" in line for line in self.registers.lines[self._told[rows] :]):
+            return
+        self.registers.lines.append(f"{self.registers.name(rows.tell)}(g, {len(rows.cuts)})")
+        rows.cuts.append(number)
+        self._told[rows] = len(self.registers.lines)
 
     def _define(self, form: Load, kind: Kind | None, names: list[str]) -> None:
         assert kind is not None
@@ -111,6 +126,9 @@ class AccessCode:
         for j, f in steps:
             self._fetched[j] = [f"l{j}_{i}" for i in range(len(f.dsts))]
         registers.lines.append(", ".join(name for j, _ in steps for name in self._fetched[j]) + " = v")
+        if isinstance(load, SharedRows):
+            self._batches.update((j, (load, number)) for number, (j, _) in enumerate(steps))
+            self._told[load] = len(registers.lines)
         self._define(form, kind, self._fetched[k])
         return True
 
@@ -121,7 +139,7 @@ class AccessCode:
         if tensor is not None:
             return input_rows(tensor, accesses) if end - low <= tensor.stop - tensor.first else None
         fits = fits_a_cell(memory, fmt, bits) and end - low <= memory.shared_bytes
-        return shared_rows(memory, fmt, accesses) if fits else None
+        return SharedRows(memory, fmt, accesses) if fits else None
 
     def _later(self, k: int, form: Load, kind: Kind, tensor: TensorMemory | None) -> list[tuple[int, Load]]:
         """This load, and those of the same kind through the same register until that changes or what they read may."""

@@ -96,32 +96,48 @@ class Access:
     count: int
 
 
-def shared_rows(memory: Memory, fmt: Fmt, accesses: Sequence[Access]) -> RowLoader:
-    """Cells of shared memory around one base register, for each thread: several loads at once."""
-    tag, size, order = memory.formats.tag(fmt), fmt.bits // 8, memory.order
-    low, aligned = min(a.offset for a in accesses), size * max(a.count for a in accesses) - 1
-    last = memory.shared_bytes - max(a.offset - low + size * a.count for a in accesses)
-    to_first, apart = np.uint32(low & (1 << 32) - 1), accesses[0].offset - low
-    places = np.array([(a.offset - low) // size + i for a in accesses for i in range(a.count)])[:, None]
+class SharedRows:
+    """Cells of shared memory around one base register, for each thread: several loads at once.
 
-    def load(g: Group, base: np.ndarray) -> np.ndarray | None:
-        first = base + to_first  # where that is below zero it is beyond all
-        if int(np.maximum.reduce(first)) > last or int(np.bitwise_or.reduce(first + apart if apart else first)) & aligned:
+    The order checker is told of those loads at once that come before code may give way to closures, which repeat the others; it is
+    told of the others, from each such place to the next, when that is past (``cuts``: numbers of the first load of each stretch).
+    """
+
+    def __init__(self, memory: Memory, fmt: Fmt, accesses: Sequence[Access]) -> None:
+        self._memory, self._accesses = memory, accesses
+        self._tag, self._size = memory.formats.tag(fmt), fmt.bits // 8
+        self._low = min(a.offset for a in accesses)
+        self._aligned = self._size * max(a.count for a in accesses) - 1
+        self._last = memory.shared_bytes - max(a.offset - self._low + self._size * a.count for a in accesses)
+        self._to_first, self._apart = np.uint32(self._low & (1 << 32) - 1), accesses[0].offset - self._low
+        self._places = np.array([(a.offset - self._low) // self._size + i for a in accesses for i in range(a.count)])[:, None]
+        self.cuts = [0]
+        self._first = np.zeros(0, np.uint32)
+
+    def __call__(self, g: Group, base: np.ndarray) -> np.ndarray | None:
+        first = base + self._to_first  # where that is below zero it is beyond all
+        apart = self._apart
+        if int(np.maximum.reduce(first)) > self._last or int(np.bitwise_or.reduce(first + apart if apart else first)) & self._aligned:
             return None
-        cells = memory.shared
-        index = cells.index(g.slots, first) + places
-        if not (cells.tags[index] == tag).all():
+        cells = self._memory.shared
+        index = cells.index(g.slots, first) + self._places
+        if not (cells.tags[index] == self._tag).all():
             return None
         ids: np.ndarray = cells.ids[index]
         if cells.constants and has_const(ids):
             return None
-        start = perf_counter()
-        for access in accesses:
-            order.read(Space.SHARED, access.instruction, g.threads, first + (access.offset - low), size * access.count)
-        memory.order_seconds += perf_counter() - start
+        self._first = first
+        self.tell(g, 0)
         return ids
 
-    return load
+    def tell(self, g: Group, stretch: int) -> None:
+        """Tell of a stretch of the latest call's loads."""
+        order, first, low, size = self._memory.order, self._first, self._low, self._size
+        end = self.cuts[stretch + 1] if stretch + 1 < len(self.cuts) else len(self._accesses)
+        start = perf_counter()
+        for access in self._accesses[self.cuts[stretch] : end]:
+            order.read(Space.SHARED, access.instruction, g.threads, first + (access.offset - low), size * access.count)
+        self._memory.order_seconds += perf_counter() - start
 
 
 def input_rows(tensor: TensorMemory, accesses: Sequence[Access]) -> RowLoader:
