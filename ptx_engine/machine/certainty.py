@@ -14,12 +14,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntFlag
 
+from ptx_engine.errors import UnsupportedError
 from ptx_engine.machine.conditional import Conditional
 from ptx_engine.machine.control_flow import EXIT, Graph
 from ptx_engine.machine.data_flow import ARITHMETIC
 from ptx_engine.machine.influence import SILENT, is_wait
 from ptx_engine.machine.recording import Uses
 from ptx_engine.syntax.ast import Instruction, IntLit, Operand, Reg
+
+#: sets of places are bits of a signed word, by thread
+MAX_PLACES = 63
 
 
 class Way(IntFlag):
@@ -86,6 +90,11 @@ class Certainty:
             self._together |= dict.fromkeys(sites, sites) | dict.fromkeys(sure, sure)
             if sure != sites:
                 self._doubtful.append(Doubtful(sites, sure))
+            if len(self._doubtful) > MAX_PLACES:
+                raise UnsupportedError(
+                    f"more than {MAX_PLACES} tests of mbarriers that may fail with the program going on", feature="tests of mbarriers",
+                    span=instructions[min(sites)].span, hint="wait in a loop until the test succeeds",
+                )  # fmt: skip
         self._uncertain = {pc for place in self._doubtful for pc in place.sites - place.sure}
 
     def insists(self, wait: int) -> bool:

@@ -138,7 +138,8 @@ class _Splice:
         self.build, self.site, self.callee, self.suffix = build, site, callee, suffix
         own = (*callee.labels, *callee.branch_targets, *(v.name for v in callee.variables if v.space not in _STATIC))
         self.symbols = {name: name + suffix for name in own}
-        self.after = f"return{suffix}"
+        #: where returns meet and results are brought to the caller; a call that a predicate skips has none to bring
+        self.returned, self.after = f"return{suffix}", f"after{suffix}"
 
     def run(self) -> None:
         function, site = self.callee.function, self.site
@@ -153,6 +154,7 @@ class _Splice:
             self._pass(formal, actual)
         results = [self._result(formal, actual) for formal, actual in zip(function.returns, site.returns)]
         self._body()
+        self.build.labels[self.returned] = len(self.build.instructions)
         for result in results:
             if result is not None:
                 self._emit(*result)
@@ -234,14 +236,14 @@ class _Splice:
     def _renamed(self, instruction: Instruction) -> Instruction:
         predicate = None if instruction.predicate is None else Reg(instruction.predicate.name + self.suffix)
         if instruction.opcode == "ret":
-            return replace(instruction, opcode="bra", modifiers=(), operands=(Name(self.after),), predicate=predicate)
+            return replace(instruction, opcode="bra", modifiers=(), operands=(Name(self.returned),), predicate=predicate)
         operands = tuple(renamed(o, lambda r: r + self.suffix, lambda s: self.symbols.get(s, s)) for o in instruction.operands)
         return replace(instruction, operands=operands, predicate=predicate)
 
 
 def _size(flat: FlatFunction) -> int:
     """What inlining a function adds: an empty one adds labels all the same."""
-    return len(flat.instructions) + len(flat.labels) + 1
+    return len(flat.instructions) + len(flat.labels) + 2
 
 
 def _formals(function: Function) -> set[str]:

@@ -90,6 +90,24 @@ def test_a_predicated_call_runs_for_its_lanes() -> None:
     assert column(run_, arena) == [1, 2, 50, 50]
 
 
+@pytest.mark.parametrize("leave", ["@%p1 ret;", "@%p1 bra L;"])
+@pytest.mark.parametrize("guard", ["", "@%p2 "])
+@pytest.mark.parametrize("space", ["reg", "param"])
+def test_results_of_threads_that_return_early(leave: str, guard: str, space: str) -> None:
+    """A result in a register comes to the caller from every return; a call that a predicate skips brings none."""
+    store = "" if space == "reg" else "st.param.u32 [rv], %r1;"
+    functions = (
+        f".func (.{space} .u32 rv) pick(.reg .u32 a)\n{{\n.reg .b32 %r<3>; .reg .pred %p<2>; setp.gt.s32 %p1, a, 2; mov.u32 %r1, 100; STORE\n"
+        f"{leave} mov.u32 %r1, 200; STORE L: ret;\n}}\n"
+    ).replace("STORE", store or "mov.u32 rv, %r1;")
+    body = f"mov.u32 %r1, 50; setp.ne.u32 %p2, %r0, 0; {guard}call (%r1), pick, (%r0);"
+    run_, arena = run(program(functions, body), [out(5)], block=5)
+    assert kinds(run_) == [] and column(run_, arena) == [50 if guard else 200, 200, 200, 100, 100]
+    bits = np.zeros(5, np.int32)
+    emulate(program(functions, body), None, 1, 5, [bits])
+    assert bits.tolist() == [50 if guard else 200, 200, 200, 100, 100]
+
+
 def test_structures_by_value_and_static_shared_memory() -> None:
     functions = (
         ".func (.param .align 8 .b8 r0[16]) swap(.param .align 8 .b8 p0[16])\n{\n.reg .b64 %d<3>; .shared .align 4 .b8 seen[4];\n"

@@ -91,6 +91,22 @@ def test_what_comes_of_a_single_test_is_up_to_the_schedule(test: str, use: str) 
     assert ran(STORE + ARRIVE + test.format(1, 0) + use)[0].schedule_dependent == []
 
 
+@pytest.mark.parametrize(("count", "insist", "refused"), [(63, False, False), (64, False, True), (64, True, False)])
+def test_tests_that_may_fail_are_at_most_as_many_as_a_word_has_bits(count: int, insist: bool, refused: bool) -> None:
+    """More places are refused by name; waits, which insist, do not count."""
+    again = "@!%p5 bra L{0};\n" if insist else "selp.u32 %r6, 1, 0, %p5;\nadd.u32 %r7, %r7, %r6;\n"
+    test = "mov.u32 %y{0}, 0;\nL{0}:\nmbarrier.test_wait.parity.shared.b64 %p5, [%r10], %y{0};\n" + again
+    body = (
+        ".reg .b32 %y<64>;\n" + ARRIVE + "mov.u32 %r7, 0;\n" + "".join(test.format(i) for i in range(count)) + "st.global.u32 [%d1], %r7;\n"
+    )
+    if refused:
+        with pytest.raises(UnsupportedError, match="more than 63 tests of mbarriers"):
+            ran(body)
+        return
+    execution, values = ran(body)
+    assert kinds(execution) == [] and values == [0 if insist else count] * 64
+
+
 TRIES = "mov.u32 %r20, 0;\nL1:\n{turn}mbarrier.test_wait.shared.b64 %p5, [%r10], %d5;\n@%p5 bra D1;\n{failed}bra L1;\nD1:\n"
 
 
