@@ -16,8 +16,10 @@ from ptx_engine.isa.values import UNINITIALISED_REGISTER, unwritten_lanes
 from ptx_engine.machine.findings_log import FindingLog
 from ptx_engine.machine.program import Program
 
-#: any result is possible where one operand is undefined
+#: there is no one result whatever an operand is
 _STRICT = frozenset({"add", "sub", "xor", "not", "neg"})
+#: the same, of floats
+_STRICT_FLOATS = frozenset({"abs", "cos", "div", "ex2", "fma", "lg2", "mad", "max", "min", "mul", "rcp", "rsqrt", "sin", "sqrt", "tanh"})
 #: registers in, registers out
 _PURE = _STRICT | {
     "abs", "and", "bfe", "bfi", "bfind", "brev", "clz", "cnot", "copysign", "cos", "cvt", "div", "ex2", "fma", "lg2", "lop3", "mad",
@@ -47,12 +49,17 @@ class UndefinedRegisters:
         if error.feature != UNINITIALISED_REGISTER or uses is None or uses.predicate is not None or len(uses.writes) != 1:
             return False
         missing = self._undefined(g, instruction)
-        if not missing or self._program.flat.instructions[instruction].opcode not in _STRICT:
+        if not missing or not self._strict(instruction, len(uses.reads)):
             return False
         (result,) = uses.writes
         g.R[result] = None
         self._first_read.setdefault(result, self._first_read.get(missing[0], instruction))
         return True
+
+    def _strict(self, instruction: int, reads: int) -> bool:
+        made = self._program.flat.instructions[instruction]
+        floats = made.modifiers[-1].startswith(("f", "bf")) if made.modifiers else False
+        return made.opcode in _STRICT or (floats and made.opcode in _STRICT_FLOATS) or (made.opcode == "cvt" and reads == 1)
 
     def note(self, error: PtxError, g: Group, instruction: int) -> None:
         """A register that is read before it is written stops the run, and is a fault of the program all the same where anything is

@@ -128,10 +128,11 @@ STORE = "st.global.b32 [%q4], %r5;"
     ("add.u32 %r6, %r20, 1; setp.eq.u32 %p2, %r1, %r1; @%p2 st.shared.b32 [%r6], %r1;", "add.u32"),
     ("neg.s32 %r6, %r20; shfl.sync.idx.b32 %r5, %r6, 0, 31, -1;", "neg.s32"),
     ("st.shared.b32 [%r20], %r1;", "st.shared.b32"),
+    (f"fma.rn.f32 %r6, %r20, 0f00000000, %r1; max.f32 %r7, %r6, %r1; cvt.rzi.s32.f32 %r5, %r7; {STORE}", "fma.rn.f32"),
     ("@%p1 mov.u32 %r20, 1; mov.b32 {%h1, %h2}, %r20;", "mov.b32"), ("@%p1 mov.u32 %r20, 1; add.u32 %r5, %r20, 1;", "add.u32"),
     ("@%p1 mov.u32 %r20, 1; st.global.b32 [%q4], %r20;", "st.global.b32"), ("st.global.b32 [%q4], %r20;", "st.global.b32"),
     # these may come to the same whatever they read
-    ("mov.b32 {%h1, %h2}, %r20;", ""), ("and.b32 %r5, %r20, 0;", ""), ("add.u32 %r6, %r20, 1; lop3.b32 %r5, %r6, 0, 0, 0x80;", ""),
+    ("mov.b32 {%h1, %h2}, %r20;", ""), ("mul.lo.u32 %r5, %r20, 0;", ""), ("and.b32 %r5, %r20, 0;", ""), ("add.u32 %r6, %r20, 1; lop3.b32 %r5, %r6, 0, 0, 0x80;", ""),
 ])  # fmt: skip
 def test_what_nothing_writes_is_a_fault_where_something_comes_of_it(reader: str, found: str) -> None:
     """At the instruction that read it, whether or not the fault shows there."""
