@@ -100,6 +100,13 @@ def test_an_approximation_of_the_users_own_is_no_function() -> None:
     assert report.verdict == "proved" and not any("approximation" in line for line in report.assumptions)
 
 
+@pytest.mark.parametrize("body", ["logf(v)", "log1pf(v)", "powf(v, 2.5f)", "sinf(v)", "hypotf(v, 1.0f)"])
+def test_what_differs_is_shown_where_the_function_is_called(body: str) -> None:
+    """Not at a line of the text that stands before the user's for the compiler, which has none of these numbers."""
+    report = check(body, lambda x: x * x)
+    assert report.verdict == "refuted" and report.blame.user_loc.split(":")[-2] == "5"
+
+
 def test_two_kernels_that_call_the_same_function() -> None:
     def kernel(body: str) -> CudaLaunch:
         text = f"""template <int N> __global__ void k(const float* x, float* y) {{

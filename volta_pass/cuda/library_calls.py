@@ -16,6 +16,8 @@ from volta_pass.cuda.source import CudaSource
 #: functions without a body: name -> operator; the name in PTX carries the width
 _OPERATORS = {"log": "log", "log2": "log2", "exp": "exp", "exp2": "exp2", "sin": "sin", "cos": "cos", "tanh": "tanh", "erf": "erf"}
 _TYPES = {"float": "f", "double": ""}
+#: the file that the prelude's lines are said to be of: a library's, so that what happens there is shown where the user's text calls it
+_PLACE = "cuda/std/library_calls.h"
 #: functions of one operand as expressions in x; ``{f}`` is the suffix of the type's functions
 _OF_ONE = {
     "log": "cuda_log{f}(x)",
@@ -74,7 +76,7 @@ def as_calls(source: CudaSource, inexact: bool = False) -> CudaSource:
     """The translation unit with its library functions as calls, with ``inexact`` also those whose code has a formula; its lines keep
     their numbers."""
     name = source.name.replace("\\", "\\\\").replace('"', '\\"')
-    return replace(source, text=f'{_prelude(inexact)}#line 1 "{name}"\n{source.text}')
+    return replace(source, text=f'#line 1 "{_PLACE}"\n{_prelude(inexact)}#line 1 "{name}"\n{source.text}')
 
 
 def _prelude(inexact: bool) -> str:
