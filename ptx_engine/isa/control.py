@@ -11,13 +11,13 @@ from ptx_engine.isa.registry import REFUSED, match_slots, parse_pattern
 from ptx_engine.syntax.ast import Instruction, IntLit
 
 _RED = ("op=red {0} reduce=popc {1} type=u32 {2}", "op=red {0} reduce=and|or {1} type=pred {2}")
-#: ``.aligned`` stands anywhere behind ``.cta``
+#: ``.aligned`` stands anywhere behind the operation, and before ``.sync``, as ptxas has it
 _ALIGNED = [["[aligned]", "", ""], ["", "[aligned]", ""], ["", "", "[aligned]"]]
 _PATTERNS: dict[str, list[str]] = {
     "bra": ["[uni]"], "brx": ["idx [uni]"], "ret": ["[uni]"], "exit": [""], "trap": [""],
     "bar": ["[cta] op=sync|arrive", *(f"[cta] {form.format('', '', '')}" for form in _RED)],
-    "barrier": ["[cta] [aligned] op=sync|arrive [aligned]", *(f"[cta] {form.format(*at)}" for form in _RED for at in _ALIGNED),
-                *(f"[cta] aligned {form.format('', '', '')}" for form in _RED)],
+    "barrier": ["[cta] op=sync|arrive [aligned]", "[cta] aligned op=sync",
+                *(f"[cta] {form.format(*at)}" for form in _RED for at in _ALIGNED)],
 }  # fmt: skip
 #: opcode -> the patterns of its modifiers
 CONTROL_FORMS = {opcode: [parse_pattern(pattern) for pattern in patterns] for opcode, patterns in _PATTERNS.items()}

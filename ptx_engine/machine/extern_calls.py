@@ -10,6 +10,8 @@ from ptx_engine.machine.call_site import CallSite
 from ptx_engine.syntax.ast import Function, Instruction, IntLit, Mem, Name, Operand, Param, Reg
 
 _FLOAT_OF_SIZE = {2: "f16", 4: "f32", 8: "f64"}
+#: memory has no 16-bit floats: ld and st move their bits
+_MOVED = {"f16": "b16", "bf16": "b16"}
 
 
 @dataclass
@@ -59,7 +61,7 @@ def _operator(site: CallSite, name: str, declared: Function | None, operator: st
         if isinstance(arg, Name):
             register = Reg(f"%argument{i}{suffix}")
             done.registers[register.name] = kind
-            done.instructions.append(_like(call, "ld", ("local", kind), (register, Mem(arg))))
+            done.instructions.append(_like(call, "ld", ("local", _MOVED.get(kind, kind)), (register, Mem(arg))))
             arg = register
         sources.append(arg)
     result = Reg(f"%result{suffix}")
@@ -85,4 +87,4 @@ def _store(call: Instruction, target: Operand, value: Operand, kind: str) -> Ins
     if isinstance(target, Reg):
         bits = {"f16": "b16", "bf16": "b16", "f32": "b32", "f64": "b64"}.get(kind, kind)
         return _like(call, "mov", (bits,), (target, value))
-    return _like(call, "st", ("local", kind), (Mem(target), value))
+    return _like(call, "st", ("local", _MOVED.get(kind, kind)), (Mem(target), value))

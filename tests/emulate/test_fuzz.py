@@ -27,9 +27,9 @@ from ptx_engine.syntax.ast import Param
 from ptx_engine.terms import Arena
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "isa"))
+from access_table import PAIRS, round_trip
 from form_kernels import instruction, signature
 from form_table import VALUES, WIDTHS, Legal, forms
-from test_access_forms import PAIRS, round_trip
 
 from ptx_engine import emulate
 

@@ -120,6 +120,33 @@ def operators() -> list[tuple[Access, Access]]:
     return pairs
 
 
+#: bytes of a lane's slot, as wide as the widest access
+SLOT = 32
+_REGISTER = {8: 16, 16: 16, 32: 32, 64: 64, 128: 128}
+
+
+def registers(prefix: str, length: int) -> str:
+    names = [f"%{prefix}{i}" for i in range(length)]
+    return names[0] if length == 1 else "{" + ", ".join(names) + "}"
+
+
+def round_trip(index: int, store: Access, load: Access) -> list[str]:
+    """Raw bits from slot ``index`` of ``in`` through the pair of accesses to the same slot of ``out``."""
+    length, width = store.length, WIDTHS[store.type]
+    raw = f"b{_REGISTER[width]}" if width > 8 else "u8"
+    at = {"": "%gen", "global": "%g", "local": "local_bytes", "shared": "%s", "shared::cta": "%s"}[store.space]
+    step = width // 8
+    lines = [f"{{ .reg .b{_REGISTER[width]} %x<{length}>, %y<{length}>;"]
+    lines += [f"ld.global.{raw} %x{i}, [%in+{SLOT * index + step * i}];" for i in range(length)]
+    lines.append(f"{store.mnemonic} [{at}], {registers('x', length)}{', %policy' if store.hinted else ''};")
+    lines.append(f"{load.mnemonic} {registers('y', length)}, [{at}]{', %policy' if load.hinted else ''};")
+    lines += [f"st.global.{raw} [%out+{SLOT * index + step * i}], %y{i};" for i in range(length)]
+    return [*lines, "}"]
+
+
+PAIRS = [*plain(), *cached()]
+
+
 # --- atomics --------------------------------------------------------------------------------------
 
 

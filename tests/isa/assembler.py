@@ -20,7 +20,9 @@ def complaints(text: str, arch: str = ARCH) -> dict[int, str]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "module.ptx"
         path.write_text(text)
-        done = subprocess.run([PTXAS, "-arch", arch, "-O0", str(path), "-o", str(Path(folder) / "out")], capture_output=True, text=True)
+        done = subprocess.run(
+            [PTXAS, "-arch", arch, "-O0", "-c", str(path), "-o", str(Path(folder) / "out")], capture_output=True, text=True
+        )
     found: dict[int, str] = {}
     for line in (done.stdout + done.stderr).splitlines():
         match = _ERROR.match(line)

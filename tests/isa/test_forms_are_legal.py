@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
+import program_cases
 import pytest
-from access_table import atomics
 from assembler import complaints, illegal
 from form_kernels import grouped, kernel
 from form_table import INTS, MOVES, VALUES, WIDTHS, Legal, expand, forms
-from test_access_forms import HEAD, PORTIONS, access_kernel, atomic_kernel
 
 from ptx_engine.errors import UnsupportedError
 from ptx_engine.isa.registry import find
@@ -24,11 +24,13 @@ def test_values() -> None:
         assert not complaints(kernel(found, members)), members[0].mnemonic
 
 
-def test_accesses_and_atomics() -> None:
-    for pairs in PORTIONS:
-        assert not complaints(access_kernel(pairs))
-    bodies = [atomic_kernel(form).replace(HEAD, "").replace(".entry k(", f".entry k{i}(") for i, form in enumerate(atomics())]
-    assert not complaints(HEAD + "\n".join(bodies))
+@pytest.mark.parametrize("path", sorted(program_cases.FOLDER.glob("*.txt")), ids=lambda path: path.stem)
+def test_programs(path: Path) -> None:
+    """Parameters of bf16 are taken here only."""
+    blocks = program_cases.read(path.read_text(encoding="ascii"))
+    for block in (b for b in blocks if not any(".param .bf16" in line for line in b.module)):
+        for portion in program_cases.copies(block):
+            assert not complaints(program_cases.kernel(block, portion)), portion[0].name
 
 
 def text(form: Legal) -> str:

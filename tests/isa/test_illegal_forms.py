@@ -31,6 +31,9 @@ PAIRS = [
     ("atom.global.add.L2::cache_hint.u32 %r0, [%d0], %r1, %d1;", "atom.shared.add.L2::cache_hint.u32 %r0, [sv], %r1, %d1;"),
     ("atom.global.add.f32 %f0, [%d0], 0f3F800000;", "atom.global.add.f32 %f0, [%d0], 1;"), ("atom.global.and.b32 %r0, [%d0], %r1;", "atom.global.and.u32 %r0, [%d0], %r1;"),
     ("red.global.or.b32 [%d0], %r1;", "red.global.or.b32 [%d0], 1.5;"), ("cp.async.ca.shared.global [sv], [%d0], 4, 4;", "cp.async.ca.shared.global [sv], [%d0], 4, 8;"),
+    # barriers
+    ("barrier.arrive.aligned 1, 64;", "barrier.aligned.arrive 1, 64;"), ("barrier.red.aligned.or.pred %p0, 1, %p1;", "barrier.aligned.red.or.pred %p0, 1, %p1;"),
+    ("barrier.aligned.sync 1;", "barrier.aligned.sync.aligned 1;"),
     # conversions
     ("cvt.rn.f16.f32 %h0, %f0;", "cvt.f16.f32 %h0, %f0;"), ("cvt.f64.f32 %e0, %f0;", "cvt.rn.f64.f32 %e0, %f0;"),
     ("cvt.rn.ftz.f32.s32 %f0, %r0;", "cvt.rn.ftz.f64.s32 %e0, %r0;"), ("cvt.sat.u16.u32 %h0, %r0;", "cvt.sat.u32.u16 %r0, %h0;"),

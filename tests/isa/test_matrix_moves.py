@@ -44,17 +44,6 @@ def expected_fragments(tile: np.ndarray, num: int, trans: bool) -> np.ndarray:
     return np.stack([matrices[i, lane // 4, 2 * (lane % 4) + j] for i in range(num) for j in range(2)], 1)
 
 
-@pytest.mark.parametrize("num", [1, 2, 4])
-@pytest.mark.parametrize("trans", [False, True])
-@pytest.mark.parametrize(("generic", "older"), [(False, False), (True, False), (False, True)])
-def test_ldmatrix(num: int, trans: bool, generic: bool, older: bool) -> None:
-    tile = np.arange(256, dtype=np.uint16)
-    out = np.zeros((32, 2 * num), np.uint16)
-    emulation = emulate(load_kernel(num, trans, generic, older), None, 1, 32, [tile, out])
-    assert not emulation.findings
-    np.testing.assert_array_equal(out, expected_fragments(tile, num, trans))
-
-
 @pytest.mark.parametrize("trans", [False, True])
 def test_ldmatrix_of_terms(trans: bool) -> None:
     arena = Arena()
@@ -79,18 +68,6 @@ def store_kernel(num: int, trans: bool, older: bool = False) -> str:
         "shl.b32 %r10, %lane, 4; add.u32 %r10, %r10, %sm; ld.shared.v4.b32 {%r1, %r2, %r3, %r4}, [%r10]; mul.wide.u32 %d2, %lane, 16;",
         "add.s64 %d3, %d1, %d2; st.global.v4.b32 [%d3], {%r1, %r2, %r3, %r4};", "ret;", "}",
     ]).replace("bar.sync 0;", ".reg .pred %p; bar.sync 0;") + "\n"  # fmt: skip
-
-
-@pytest.mark.parametrize("num", [1, 2, 4])
-@pytest.mark.parametrize("trans", [False, True])
-@pytest.mark.parametrize("older", [False, True])
-def test_stmatrix(num: int, trans: bool, older: bool) -> None:
-    tile = np.arange(64 * num, dtype=np.uint16)
-    fragments = expected_fragments(tile, num, trans)
-    out = np.zeros(64 * num, np.uint16)
-    emulation = emulate(store_kernel(num, trans, older), None, 1, 32, [np.ascontiguousarray(fragments), out])
-    assert not emulation.findings
-    np.testing.assert_array_equal(out, tile)
 
 
 def test_stmatrix_of_misaligned_rows() -> None:

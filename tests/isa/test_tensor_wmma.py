@@ -37,15 +37,19 @@ def cases() -> list[tuple[tuple[int, int, int], str, str, str, str, str]]:
     return found + [((8, 8, 128), "b1", "b1", "s32", "s32", op) for op in ("xor", "and")]
 
 
+def register_counts(shape: tuple[int, int, int], a: str, b: str, c: str, d: str) -> dict[str, int]:
+    index = HALF.index(shape) if shape in HALF else 0
+    counts = {"a": A_REGISTERS[a][index] if a in A_REGISTERS else ONE[a][0], "b": B_REGISTERS[b][index] if b in B_REGISTERS else ONE[b][1]}
+    return counts | {x: shape[0] * shape[1] // 32 // (2 if kind == "f16" else 1) for x, kind in (("c", c), ("d", d))}
+
+
 def kernel(
     shape: tuple[int, int, int], a: str, b: str, c: str, d: str, op: str, layouts: str, stride: bool = True, space: str = "global"
 ) -> str:
     """``layouts`` are the first letters of the layouts of A, B, C and D."""
     name = f"m{shape[0]}n{shape[1]}k{shape[2]}"
     full = [{"r": "row", "c": "col"}[x] for x in layouts]
-    index = HALF.index(shape) if shape in HALF else 0
-    counts = {"a": A_REGISTERS[a][index] if a in A_REGISTERS else ONE[a][0], "b": B_REGISTERS[b][index] if b in B_REGISTERS else ONE[b][1]}
-    counts |= {x: shape[0] * shape[1] // 32 // (2 if kind == "f16" else 1) for x, kind in (("c", c), ("d", d))}
+    counts = register_counts(shape, a, b, c, d)
     rows = {"a": (shape[0], shape[2]), "b": (shape[2], shape[1]), "c": shape[:2], "d": shape[:2]}
     kinds = {"a": a, "b": b, "c": c, "d": d}
     lines = [HEAD, ".visible .entry k(.param .u64 pa, .param .u64 pb, .param .u64 pc, .param .u64 pd)", "{", ".reg .b64 %x<4>;"]

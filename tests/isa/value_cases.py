@@ -99,10 +99,10 @@ def opcodes() -> list[str]:
 def written(block: Block) -> Iterator[str]:
     yield "operands " + " | ".join(" ".join(f"{x:x}" for x in row) for row in block.rows)
     for form, results in block.results.items():
-        yield f"{form} = " + " | ".join(" ".join(map(_text, row)) for row in results)
+        yield f"{form} = " + " | ".join(" ".join(map(text_of, row)) for row in results)
 
 
-def _text(result: "int | Close | None") -> str:
+def text_of(result: "int | Close | None") -> str:
     if result is None:
         return "?"
     if isinstance(result, Close):
@@ -110,7 +110,7 @@ def _text(result: "int | Close | None") -> str:
     return f"{result:x}"
 
 
-def _result(text: str) -> "int | Close | None":
+def result_of(text: str) -> "int | Close | None":
     if text == "?":
         return None
     if text[0] != "~":
@@ -127,7 +127,7 @@ def read(text: str) -> list[Block]:
             found.append(Block(tuple(tuple(int(x, 16) for x in row.split()) for row in line[9:].split(" | ")), {}))
         elif line and not line.startswith("#"):
             form, _, results = line.partition(" = ")
-            found[-1].results[form] = [[_result(x) for x in row.split()] for row in results.split(" | ")]
+            found[-1].results[form] = [[result_of(x) for x in row.split()] for row in results.split(" | ")]
     return found
 
 

@@ -170,6 +170,25 @@ def test_extern_functions_are_operators_by_the_table() -> None:
     np.testing.assert_allclose(bits, np.exp(np.arange(3)), rtol=1e-6)
 
 
+@pytest.mark.parametrize(("dtype", "factors", "wanted"), [
+    (np.float32, (97.0, 172961.0, 2.0**-40), 16777218.0), (np.float64, (1 + 2.0**-30, 1 - 2.0**-30, -1.0), -(2.0**-60)),
+])  # fmt: skip
+def test_a_fused_operator_rounds_once(dtype: type, factors: tuple[float, ...], wanted: float) -> None:
+    """16777217 and a little lies above the middle of two floats; a product of 61 bits is not its first 53."""
+    bits = 8 * np.dtype(dtype).itemsize
+    arguments = "".join(
+        f".param .b{bits} p{i}; ld.global.b{bits} %x{i}, [%d1+{bits * i // 8}]; st.param.b{bits} [p{i}], %x{i}; " for i in range(3)
+    )
+    names = ", ".join(f".param .b{bits} a{i}" for i in range(3))
+    text = (
+        f"{HEAD}.extern .func (.param .b{bits} r) f({names});\n.visible .entry k(.param .u64 out)\n{{\n.reg .b{bits} %x<4>; .reg .b64 %d<2>;\n"
+        f"ld.param.u64 %d1, [out]; .param .b{bits} r; {arguments} call (r), f, (p0, p1, p2); ld.param.b{bits} %x3, [r]; st.global.b{bits} [%d1], %x3; ret;\n}}\n"
+    )
+    numbers = np.array(factors, dtype)
+    emulate(text, None, 1, 1, [numbers], externs={"f": "fma"})
+    assert numbers[0] == wanted
+
+
 def test_extern_functions_that_nobody_knows_are_refused() -> None:
     text = program(EXTERN, extern_body())
     with pytest.raises(UnsupportedError, match="my_expf, which has no body") as error:
