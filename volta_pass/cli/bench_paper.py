@@ -185,6 +185,6 @@ def print_rows(rows: Sequence[Row], console: Console) -> None:
             table.add_row(row.name, row.verdict, *seconds, f"{row.peak_mib:.0f}", f"{row.published_s:.4g}", f"{row.ratio:.3g}",
                           f"{row.target or 0:.3g}", met)  # fmt: skip
         else:
-            target, met = ("", "") if row.target is None else (f"{row.target:g} {row.unit}", met)
-            table.add_row(row.name, "", "", "", "", "", f"{row.figure:.4g} {row.unit}", "", "", "", target, met)
+            target, met = ("", "") if row.target is None else (f"{row.target:g}", met)
+            table.add_row(row.name, row.unit, "", "", "", "", f"{row.figure:.4g}", "", "", "", target, met)
     console.print(table)
