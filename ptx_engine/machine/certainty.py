@@ -20,7 +20,7 @@ from ptx_engine.machine.control_flow import EXIT, Graph
 from ptx_engine.machine.data_flow import ARITHMETIC
 from ptx_engine.machine.influence import SILENT, is_wait
 from ptx_engine.machine.recording import Uses
-from ptx_engine.syntax.ast import Instruction, IntLit, Operand, Reg
+from ptx_engine.syntax.ast import Instruction, IntLit, Operand, Pair, Reg
 
 #: sets of places are bits of a signed word, by thread
 MAX_PLACES = 63
@@ -199,11 +199,10 @@ class Certainty:
             if row is None or (row.writes.isdisjoint(held) and row.reads.isdisjoint(held)):
                 continue
             values = [evaluate(instruction, known, self._register) for known in (held, failed)]
-            for r in row.writes:
-                for known, value in zip((held, failed), values):
+            for known, found in zip((held, failed), values):
+                for r in row.writes:
                     known.pop(r, None)
-                    if value is not None and row.predicate is None:
-                        known[r] = value
+                known |= found if row.predicate is None else {}
         if predicate is None or predicate not in held or predicate not in failed or held[predicate] == failed[predicate]:
             return None
         return bool(held[predicate])
@@ -215,8 +214,22 @@ _COMPARE: dict[str, Callable[[int, int], bool]] = {
 }  # fmt: skip
 
 
-def evaluate(instruction: Instruction, known: Mapping[int, int | bool], register: Callable[[str], int]) -> int | bool | None:
-    """What an instruction computes from registers that are 0 or 1; None where that is not known."""
+def evaluate(instruction: Instruction, known: Mapping[int, int | bool], register: Callable[[str], int]) -> dict[int, int | bool]:
+    """What an instruction leaves in registers, given some others; without those of which that is not known."""
+    target = instruction.operands[0] if instruction.operands else None
+    found = _result(instruction, known, register) if isinstance(target, (Reg, Pair)) else None  # (not the halves of a register)
+    if found is None:
+        return {}
+    if isinstance(target, Reg):
+        return {register(target.name): found}
+    assert isinstance(target, Pair)  # a comparison and its opposite
+    both = ((target.first, found), (target.second, not found)) if instruction.opcode == "setp" else ()
+    return {register(operand.name): truth for operand, truth in both if isinstance(operand, Reg)}
+
+
+def _result(instruction: Instruction, known: Mapping[int, int | bool], register: Callable[[str], int]) -> int | bool | None:
+    """The one result of an instruction, the first of two, as bits of its type."""
+    opcode, kind = instruction.opcode, instruction.modifiers[-1] if instruction.modifiers else ""
 
     def value(operand: Operand) -> int | bool | None:
         if isinstance(operand, IntLit):
@@ -224,19 +237,49 @@ def evaluate(instruction: Instruction, known: Mapping[int, int | bool], register
         return known.get(register(operand.name)) if isinstance(operand, Reg) else None
 
     sources = [value(operand) for operand in instruction.operands[1:]]
-    if instruction.opcode in ("mov", "cvt"):
-        return sources[0]
-    if instruction.opcode == "selp" and len(sources) == 3 and sources[2] is not None:
-        return sources[0] if sources[2] else sources[1]
-    a, b = (*sources, None, None)[:2]
-    if instruction.opcode == "and" and (a == 0 or b == 0):
-        return 0  # whatever the other one is
-    if a is None or b is None or len(sources) != 2:
+    if opcode == "vote" and kind == "pred":
+        return _vote(instruction, sources[0])
+    if opcode == "cvt":
+        return _converted(instruction.modifiers, sources[0])
+    if opcode == "mov":
+        return _bits(sources[0], kind)
+    if opcode == "selp" and len(sources) == 3 and sources[2] is not None:
+        return _bits(sources[0] if sources[2] else sources[1], kind)
+    if len(sources) != 2:
         return None
-    if instruction.opcode == "setp":
-        compare = _COMPARE.get(instruction.modifiers[0])
-        kind = instruction.modifiers[-1]
-        if not kind.startswith("s"):  # -1 is the greatest number there is
-            a, b = (int(x) & (1 << int(kind[1:])) - 1 if kind[1:].isdigit() else x for x in (a, b))
-        return compare(int(a), int(b)) if compare is not None else None
-    return int(a) & int(b) if instruction.opcode == "and" else None
+    a, b = (_bits(source, kind) for source in sources)
+    if opcode == "and":
+        if a == 0 or b == 0:
+            return 0  # whatever the other one is
+        return None if a is None or b is None else a & b
+    compare = _COMPARE.get(instruction.modifiers[0]) if opcode == "setp" else None
+    if compare is None or a is None or b is None:
+        return None
+    return compare(_number(a, kind), _number(b, kind))
+
+
+def _vote(instruction: Instruction, own: int | bool | None) -> bool | None:
+    """A thread is among those whose votes it asks for: its own decides against all, and for any."""
+    against = own is not None and bool(own) is ("any" in instruction.modifiers)
+    return bool(own) if against and ("all" in instruction.modifiers or "any" in instruction.modifiers) else None
+
+
+def _converted(modifiers: Sequence[str], source: int | bool | None) -> int | None:
+    """An integer in a wider or narrower register; beyond the type there are copies of its sign, or zeros."""
+    if len(modifiers) < 2 or "sat" in modifiers:
+        return None
+    bits = _bits(source, modifiers[-1])
+    found = None if bits is None else _bits(_number(bits, modifiers[-1]), modifiers[-2])
+    return None if found is None else _number(found, modifiers[-2])
+
+
+def _bits(value: int | bool | None, kind: str) -> int | bool | None:
+    """The bits that an operand of a type has; None where it is no integer's type."""
+    if value is None or kind == "pred":
+        return None if value is None else bool(value)
+    return int(value) & (1 << int(kind[1:])) - 1 if kind[:1] in ("b", "s", "u") and kind[1:].isdigit() else None
+
+
+def _number(bits: int | bool, kind: str) -> int:
+    """Bits as a number of their type."""
+    return int(bits) - (1 << int(kind[1:])) if kind[:1] == "s" and int(bits) >> int(kind[1:]) - 1 else int(bits)

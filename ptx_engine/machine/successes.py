@@ -142,14 +142,14 @@ class Successes:
         return _State(passed | Way.FAILED, {**state.constants(), **dict.fromkeys(row.writes, (True, False))})
 
     def _write(self, instruction: Instruction, row: Uses, state: _State) -> None:
-        values: list[int | bool | None] = [None, None]
+        values: list[dict[int, int | bool]] = [{}, {}]
         if row.predicate is None and not row.reads.isdisjoint(state.told):
             known = [{r: v[i] for r, v in state.told.items() if v[i] is not None} for i in (0, 1)]
             values = [evaluate(instruction, values_of, self._register) for values_of in known]  # type: ignore[arg-type]
         for r in row.writes:
             state.told.pop(r, None)
-            if values != [None, None] and len(row.writes) == 1:
-                state.told[r] = (values[0], values[1])
+            if r in values[0] or r in values[1]:
+                state.told[r] = (values[0].get(r), values[1].get(r))
 
     def _edges(self, block: int, state: _State) -> list[tuple[int, _State]]:
         targets, end = self._graph.successors[block], self._ends[block]

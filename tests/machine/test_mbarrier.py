@@ -157,6 +157,31 @@ def test_a_success_and_something_else(guard: str, found: list[str]) -> None:
     assert "data race" in said if found else said == []
 
 
+TOLD = "selp.b32 %r20, 0, {failed}, %p5;\n"
+
+
+@pytest.mark.parametrize(
+    ("asks", "ordered"),
+    [
+        (TOLD.format(failed="0xffffffff") + "setp.lt.u32 %p6, %r20, 1;", True),
+        (TOLD.format(failed="0xffffffff") + "setp.lt.s32 %p6, %r20, 1;", False),  # -1 is less, too
+        (TOLD.format(failed="-1") + "cvt.s64.s32 %d7, %r20;\nsetp.ne.s64 %p6, %d7, -1;", True),
+        (TOLD.format(failed="-1") + "cvt.u64.u32 %d7, %r20;\nsetp.ne.s64 %p6, %d7, -1;", False),  # 2^32 - 1
+        (TOLD.format(failed="256") + "cvt.u32.u16 %r21, %r20;\nsetp.ne.s32 %p6, %r21, 256;", True),
+        (TOLD.format(failed="256") + "cvt.u32.u8 %r21, %r20;\nsetp.ne.s32 %p6, %r21, 256;", False),  # 0
+        ("selp.b64 %d7, 0, 1, %p5;\nmov.b64 {%r20, %r21}, %d7;\nsetp.ne.s32 %p6, %r21, 1;", False),  # the high half is 0
+        (TOLD.format(failed="1") + "setp.eq.s32 %p6|%p7, %r20, 0;", True),
+        (TOLD.format(failed="1") + "setp.ne.s32 %p7|%p6, %r20, 0;", True),
+        ("vote.sync.all.pred %p6, %p5, -1;", True), ("vote.sync.any.pred %p6, %p5, -1;", False),  # another thread's success orders nothing
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("again", ["@!%p6 bra L1;\n", ""], ids=["a loop", "one test"])
+def test_what_the_way_on_asks_of_a_success_is_computed_as_the_machine_does(asks: str, ordered: bool, again: str) -> None:
+    """A comparison that holds after a failure, too, orders nothing, whichever number it seems to compare."""
+    test = WAIT.format(1).replace("@!%p5 bra L1;\n", f"{asks}\n{again or '@!%p6 bra E;'}\n")
+    assert ("data race" in kinds(ran(STORE + ARRIVE + test + LOAD + "E:\n")[0])) is not ordered
+
+
 def test_a_failed_first_test_with_a_backoff_loop_is_one_wait() -> None:
     """As CUDA's C++ library waits: a test, then tests with a counter, a clock and sleep between them."""
     body = (
