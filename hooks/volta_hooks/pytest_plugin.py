@@ -111,7 +111,7 @@ def _judge(item: pytest.Item, result: pytest.TestReport, reports: list[KernelRep
         result.outcome, result.longrepr = "passed", None
     elif not expected and result.passed:
         seen = ", ".join(f"{report.kernel}: {report.verdict}" for report in reports) or "nothing was validated"
-        result.outcome, result.longrepr = "failed", f"marked {MARKER}, but {wanted or 'no kernel'} was not refuted ({seen})"
+        result.outcome, result.longrepr = "failed", f"marked {MARKER}, but {f'{wanted} was not' if wanted else 'no kernel was'} refuted ({seen})"
 
 
 def _is_refutation(result: pytest.TestReport) -> bool:

@@ -89,7 +89,7 @@ def test_expected_refutations(run):
     )
     code, text = run(tests, *TARGET)
     assert code == 1 and "2 failed, 3 passed" in text
-    assert "marked volta_refuted, but no kernel was not refuted (right: proved)" in text
+    assert "marked volta_refuted, but no kernel was refuted (right: proved)" in text
     assert "4 kernel launches validated: 1 proved, 3 refuted as expected" in text
 
 
