@@ -111,7 +111,8 @@ def _judge(item: pytest.Item, result: pytest.TestReport, reports: list[KernelRep
         result.outcome, result.longrepr = "passed", None
     elif not expected and result.passed:
         seen = ", ".join(f"{report.kernel}: {report.verdict}" for report in reports) or "nothing was validated"
-        result.outcome, result.longrepr = "failed", f"marked {MARKER}, but {f'{wanted} was not' if wanted else 'no kernel was'} refuted ({seen})"
+        missing = f"{wanted} was not" if wanted else "no kernel was"
+        result.outcome, result.longrepr = "failed", f"marked {MARKER}, but {missing} refuted ({seen})"
 
 
 def _is_refutation(result: pytest.TestReport) -> bool:
