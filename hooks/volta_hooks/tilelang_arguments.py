@@ -9,6 +9,7 @@ import numpy as np
 from tilelang.jit.kernel import JITKernel
 from tvm import tirx
 
+from volta_hooks.storage_order import in_storage_order, span
 from volta_pass.specs_api import TensorSpec
 
 
@@ -42,21 +43,12 @@ def _strides(value: Any) -> tuple[int, ...]:
 
 def loader(value: Any) -> Callable[[], np.ndarray] | None:
     """How to read a tensor's elements in storage order; None for one without data. The gaps of a strided view hold zeros."""
-    if isinstance(value, TensorSpec):
-        return None if value.contents is None else lambda: _in_storage_order(np.asarray(value.contents), _strides(value))
-    if hasattr(value, "detach"):
-        return lambda: _in_storage_order(np.asarray(value.detach().cpu().numpy()), _strides(value))
-    return lambda: _in_storage_order(np.asarray(value), _strides(value))
+    if isinstance(value, TensorSpec) and value.contents is None:
+        return None
 
+    def read() -> np.ndarray:
+        data = value.contents if isinstance(value, TensorSpec) else value.detach().cpu().numpy() if hasattr(value, "detach") else value
+        values, strides = np.asarray(data), _strides(value)
+        return in_storage_order([(values, strides, 0)], span(values.shape, strides))
 
-def _in_storage_order(values: np.ndarray, strides: tuple[int, ...]) -> np.ndarray:
-    if values.dtype == np.bool_:
-        values = values.view(np.uint8)
-    if values.size == 0:
-        return values.reshape(-1)
-    places = np.zeros(values.shape, np.int64)
-    for axis, (extent, stride) in enumerate(zip(values.shape, strides)):
-        places += (np.arange(extent) * stride).reshape([-1 if d == axis else 1 for d in range(values.ndim)])
-    out = np.zeros(int(places.max()) + 1, values.dtype)
-    out[places] = values
-    return out
+    return read

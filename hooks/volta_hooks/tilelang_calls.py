@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from tilelang.jit.kernel import JITKernel
 
+from volta_hooks.storage_order import is_on_host
 from volta_hooks.tilelang_arguments import arguments, bind, loader
 from volta_hooks.tilelang_guard import CompiledFunction, check
 from volta_hooks.tilelang_stand_in import outputs
@@ -58,7 +59,7 @@ def _check_call(registry: Registry, compiled: CompiledFunction, values: Sequence
                 load = loader(value)
                 if load is not None:
                     contents[str(buffer.name)] = load
-                    if getattr(getattr(value, "device", None), "type", "cpu") == "cpu":
+                    if is_on_host(value):
                         on_host.add(str(buffer.name))
     if sizes or contents:
         check(registry.session, compiled, sizes, contents, on_host)

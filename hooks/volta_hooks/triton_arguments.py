@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ptx_engine.errors import LaunchError
+from volta_hooks.storage_order import in_storage_order, is_on_host, span
 from volta_pass.job import contents_digest
 from volta_pass.specs_api import TensorSpec, triton_dtype
 
@@ -172,7 +173,7 @@ def contents_loader(parts: Sequence[tuple[Any, TensorFacts, int]], storage: int)
     readers = [_reader(tensor) for tensor, _, _ in parts]
     if any(read is None for read in readers):
         return None
-    return lambda: _in_storage_order([(read(), facts, start) for read, (_, facts, start) in zip(readers, parts) if read], storage)
+    return lambda: in_storage_order([(read(), facts.strides, start) for read, (_, facts, start) in zip(readers, parts) if read], storage)
 
 
 def _reader(tensor: Any) -> Callable[[], np.ndarray] | None:
@@ -184,19 +185,6 @@ def _reader(tensor: Any) -> Callable[[], np.ndarray] | None:
     if hasattr(tensor, "detach") and hasattr(tensor, "cpu"):
         return lambda: np.asarray(tensor.detach().cpu().numpy())
     return None
-
-
-def _in_storage_order(parts: Sequence[tuple[np.ndarray, TensorFacts, int]], storage: int) -> np.ndarray:
-    """Elements where their strides put them; gaps of a strided view hold zeros."""
-    dtype = parts[0][0].dtype
-    out = np.zeros(storage, dtype if dtype != np.bool_ else np.uint8)
-    for values, facts, start in parts:
-        offsets = np.full(facts.shape, start, np.int64)
-        for axis, (extent, stride) in enumerate(zip(facts.shape, facts.strides)):
-            steps = np.arange(extent, dtype=np.int64) * stride
-            offsets += steps.reshape([-1 if d == axis else 1 for d in range(len(facts.shape))])
-        out[offsets.reshape(-1)] = values.reshape(-1)
-    return out
 
 
 def flatten(names: tuple[str, ...], values: tuple[Any, ...], types: tuple[Any, ...]) -> Iterator[tuple[str, Any, Any]]:
@@ -213,12 +201,10 @@ def contents_key(args: tuple[Any, ...]) -> tuple[str, ...]:
     """Digests of the integer tensors that the host can read without waiting for a device."""
     found = []
     for number, arg in enumerate(args):
-        device = getattr(arg, "device", None)
-        if not hasattr(arg, "data_ptr") or getattr(device, "type", "cpu") != "cpu":
+        if not hasattr(arg, "data_ptr") or not is_on_host(arg):
             continue
         facts = tensor_facts(number, arg, {})
         if facts.dtype.startswith(("i", "u")):
-            storage = 1 + sum((extent - 1) * stride for extent, stride in zip(facts.shape, facts.strides)) if 0 not in facts.shape else 0
-            loader = contents_loader([(arg, facts, 0)], storage)
+            loader = contents_loader([(arg, facts, 0)], span(facts.shape, facts.strides))
             found.append(contents_digest(loader()) if loader is not None else "")
     return tuple(found)

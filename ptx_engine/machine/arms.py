@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 from ptx_engine.errors import NotStructuredError, PtxError
 from ptx_engine.isa.bits import pred_ids
-from ptx_engine.isa.calls import EXTERN_CALL
 from ptx_engine.isa.compare import select, typed
 from ptx_engine.isa.group import Group
 from ptx_engine.isa.values import PRED, Sym, Value, is_partial
+from ptx_engine.machine.data_flow import ARITHMETIC
 from ptx_engine.machine.operand_names import names_of
 from ptx_engine.machine.polling import Poll
 from ptx_engine.machine.program import Block, Program, Terminator, located
@@ -23,12 +23,7 @@ from ptx_engine.syntax.ast import Mem, Name
 from ptx_engine.terms import Ids, Op
 
 #: instructions that read and write registers only
-COMPUTING = frozenset({
-    "abs", "add", "addc", "and", "bfe", "bfi", "bfind", "bmsk", "brev", "clz", "cnot", "copysign", "cos", "cvt", "cvta", "div", "dp2a",
-    "dp4a", "ex2", "fma", "fns", "lg2", "lop3", "mad", "mad24", "madc", "max", "min", "mov", "mul", "mul24", "neg", "not", "or",
-    "popc", "prmt", "rcp", "rem", "rsqrt", "sad", "selp", "set", "setp", "shf", "shl", "shr", "sin", "slct", "sqrt", "sub", "subc",
-    "szext", "tanh", "testp", "xor", EXTERN_CALL,
-})  # fmt: skip
+COMPUTING = ARITHMETIC - {"isspacep"}
 
 
 @dataclass

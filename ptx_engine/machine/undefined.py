@@ -11,8 +11,10 @@ from __future__ import annotations
 import numpy as np
 
 from ptx_engine.errors import PtxError
+from ptx_engine.isa.calls import EXTERN_CALL
 from ptx_engine.isa.group import Group
 from ptx_engine.isa.values import UNINITIALISED_REGISTER, unwritten_lanes
+from ptx_engine.machine.data_flow import ARITHMETIC
 from ptx_engine.machine.findings_log import FindingLog
 from ptx_engine.machine.program import Program
 
@@ -20,12 +22,8 @@ from ptx_engine.machine.program import Program
 _STRICT = frozenset({"add", "sub", "xor", "not", "neg"})
 #: the same, of floats
 _STRICT_FLOATS = frozenset({"abs", "cos", "div", "ex2", "fma", "lg2", "mad", "max", "min", "mul", "rcp", "rsqrt", "sin", "sqrt", "tanh"})
-#: registers in, registers out
-_PURE = _STRICT | {
-    "abs", "and", "bfe", "bfi", "bfind", "brev", "clz", "cnot", "copysign", "cos", "cvt", "div", "ex2", "fma", "lg2", "lop3", "mad",
-    "mad24", "max", "min", "mov", "mul", "mul24", "or", "popc", "prmt", "rcp", "rem", "rsqrt", "sad", "selp", "set", "setp", "shf",
-    "shl", "shr", "sin", "slct", "sqrt", "tanh", "testp",
-}  # fmt: skip
+#: registers in, registers out, where the result may be the same whatever an operand is; the others are taken to need theirs
+_PURE = ARITHMETIC - {"addc", "bmsk", "cvta", "dp2a", "dp4a", "fns", "isspacep", "madc", "subc", "szext", EXTERN_CALL}
 
 
 class UndefinedRegisters:

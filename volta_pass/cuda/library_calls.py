@@ -46,7 +46,7 @@ _DOUBLE_ONLY = {"exp": "cuda_exp(x)", "exp2": "cuda_exp2(x)", "tanh": "cuda_tanh
 
 #: functions that have a formula, although none that is exact: replaced in a second look at what differs
 _APPROXIMATED = {"tanh": "cuda_tanh{f}(x)", "erf": "cuda_erf{f}(x)"}
-_INEXACT = re.compile(r"\b(tanh|erf|erfc)f?\s*\(")
+_INEXACT = re.compile(r"\b((?:tanh|erf|erfc)f?)\s*\(")
 
 #: names in PTX -> operator, for ``[externs]``
 EXTERNS: dict[str, str] = {
@@ -55,21 +55,30 @@ EXTERNS: dict[str, str] = {
 }
 
 
+def _tables(inexact: bool) -> tuple[dict[str, str], dict[str, str]]:
+    """The functions of one operand that become calls, and those of doubles alone: of floats with an inexact formula, if asked for."""
+    approximated = _APPROXIMATED if inexact else {}
+    return {**_OF_ONE, **approximated}, {name: text for name, text in _DOUBLE_ONLY.items() if name not in approximated}
+
+
 def _replaced(inexact: bool) -> list[str]:
-    """The names that become calls; those of floats with an inexact formula are left unless asked for."""
-    doubles = [name for name in _DOUBLE_ONLY if not (inexact and name in _APPROXIMATED)]
-    both = [*_OF_ONE, *_OF_TWO, "sincos", *(_APPROXIMATED if inexact else ())]
+    """The names that become calls."""
+    singles, doubles = _tables(inexact)
+    both = [*singles, *_OF_TWO, "sincos"]
     return [*both, *(f"{name}f" for name in both), *doubles]
+
+
+_CALLED = re.compile(rf"\b({'|'.join(_replaced(False))})\s*\(")
 
 
 def functions_in(text: str) -> tuple[str, ...]:
     """The functions that a text names and that can be calls, in order."""
-    return tuple(dict.fromkeys(found[1] for found in re.finditer(rf"\b({'|'.join(_replaced(False))})\s*\(", text)))
+    return tuple(dict.fromkeys(_CALLED.findall(text)))
 
 
 def inexact_in(text: str) -> tuple[str, ...]:
     """The functions that a text names whose code has a formula that only approximates them, in order."""
-    return tuple(dict.fromkeys(found.group().rstrip("( \t\n") for found in _INEXACT.finditer(text)))
+    return tuple(dict.fromkeys(_INEXACT.findall(text)))
 
 
 def as_calls(source: CudaSource, inexact: bool = False) -> CudaSource:
@@ -82,9 +91,7 @@ def as_calls(source: CudaSource, inexact: bool = False) -> CudaSource:
 def _prelude(inexact: bool) -> str:
     """Declarations, overloads as CUDA has them (integers are taken as doubles), and macros."""
     lines: list[str] = []
-    doubles = {name: text for name, text in _DOUBLE_ONLY.items() if not (inexact and name in _APPROXIMATED)}
-    singles = {**_OF_ONE, **(_APPROXIMATED if inexact else {})}
-    names_of = [*singles, *_OF_TWO, *doubles, "sincos"]
+    singles, doubles = _tables(inexact)
     for ctype, f in _TYPES.items():
         lines += [f'extern "C" __device__ __nv_pure__ {ctype} cuda_{name}{f}({ctype});' for name in _OPERATORS]
         lines.append(f'extern "C" __device__ __nv_pure__ {ctype} cuda_pow{f}({ctype}, {ctype});')
@@ -97,7 +104,7 @@ def _prelude(inexact: bool) -> str:
         for suffix in {f, ""}:
             params = f"{ctype} x, {ctype}* s, {ctype}* c"
             lines.append(_function("void", f"volta_sincos{suffix}", params, f"*s = cuda_sin{f}(x); *c = cuda_cos{f}(x);"))
-    lines.append("namespace std { " + " ".join(f"using ::volta_{name};" for name in names_of) + " }")
+    lines.append("namespace std { " + " ".join(f"using ::volta_{name};" for name in (*singles, *_OF_TWO, *doubles, "sincos")) + " }")
     lines += [f"#define {name} volta_{name}" for name in _replaced(inexact)]
     return "\n".join(lines) + "\n"
 
