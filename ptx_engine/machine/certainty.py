@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from enum import IntFlag
 
 from ptx_engine.errors import UnsupportedError
 from ptx_engine.machine.conditional import Conditional
@@ -24,17 +23,6 @@ from ptx_engine.syntax.ast import Instruction, IntLit, Operand, Pair, Reg
 
 #: sets of places are bits of a signed word, by thread
 MAX_PLACES = 63
-
-
-class Way(IntFlag):
-    """What ways to a point have seen of the tests of one place: a set."""
-
-    NONE = 0
-    UNTESTED = 1
-    FAILED = 2
-    PASSED = 4
-    #: the last test was a certain one: it has passed
-    SURE = 8
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import IntFlag
 
-from ptx_engine.machine.certainty import Doubtful, Way, evaluate
+from ptx_engine.machine.certainty import Doubtful, evaluate
 from ptx_engine.machine.control_flow import EXIT, Graph
 from ptx_engine.machine.recording import Uses
 from ptx_engine.syntax.ast import Instruction
+
+
+class Way(IntFlag):
+    """What ways to a point have seen of the tests of one place: a set."""
+
+    NONE = 0
+    UNTESTED = 1
+    FAILED = 2
+    PASSED = 4
+    #: the last test was a certain one: it has passed
+    SURE = 8
 
 
 @dataclass

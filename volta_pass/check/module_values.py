@@ -37,19 +37,21 @@ def _width_bytes(type_name: str) -> int:
 
 
 def _literal(value: int | float, variable: Variable, width: int, side: SideSpec) -> Initial:
-    layout, what = _FLOAT_LAYOUTS.get(variable.type), f"[globals] {variable.name} is .{variable.type}"
+    def refused(why: str, hint: str = "") -> SpecError:
+        message = f"[globals] {variable.name} is .{variable.type}: {value!r} {why}"
+        return SpecError(message, span=side.span, source_line=side.source_line, hint=hint)
+
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise SpecError(
-            f"{what}: {value!r} is no number", span=side.span, source_line=side.source_line, hint="write a number or a list of numbers"
-        )
+        raise refused("is no number", "write a number or a list of numbers")
+    layout = _FLOAT_LAYOUTS.get(variable.type)
     if layout is not None:
         try:
             return FloatLit(int.from_bytes(struct.pack(layout, value), "little"), 8 * width)
         except OverflowError:
-            raise SpecError(f"{what}: {value!r} does not fit", span=side.span, source_line=side.source_line) from None
+            raise refused("does not fit") from None
     if isinstance(value, float):
-        raise SpecError(f"{what}: {value} is no integer", span=side.span, source_line=side.source_line, hint="write an integer")
+        raise refused("is no integer", "write an integer")
     low, high = -(1 << 8 * width - 1), (1 << 8 * width) - 1
     if not low <= value <= high:
-        raise SpecError(f"{what}: {value} does not fit", span=side.span, source_line=side.source_line, hint=f"{low} to {high}")
+        raise refused("does not fit", f"{low} to {high}")
     return value

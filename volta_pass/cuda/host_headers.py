@@ -72,11 +72,13 @@ def _standard(name: str) -> str:
 
 #: CUDA's own names, which NVRTC declares by itself
 _BUILT_IN = ("cuda_runtime.h", "cuda_runtime_api.h", "cuda.h", "device_launch_parameters.h", "device_functions.h", "math_functions.h")
-_LIBRARY = ("array", "limits", "tuple", "type_traits", "utility", "functional", "initializer_list", "complex", "bit", "span", "optional")
+_LIBRARY = (
+    "algorithm", "array", "bit", "complex", "functional", "initializer_list", "limits", "optional", "span", "tuple", "type_traits",
+    "utility",
+)  # fmt: skip
 _TEXTS: dict[str, str] = {
     "stdint.h": _integers(), "limits.h": _limits(), "float.h": _floats(), "math.h": _math(), "stddef.h": "",
     "stdio.h": "", **dict.fromkeys(_BUILT_IN, ""), **{name: _standard(name) for name in _LIBRARY},
-    "algorithm": _standard("algorithm"),
 }  # fmt: skip
 _TEXTS["cmath"] = _TEXTS["math.h"] + "namespace std {\n" + "".join(f"using ::{name};\n" for name in _MATH) + "}\n"
 for _c, _cpp in (("stdint.h", "cstdint"), ("limits.h", "climits"), ("float.h", "cfloat"), ("stddef.h", "cstddef"), ("stdio.h", "cstdio")):
