@@ -170,6 +170,12 @@ case("another's wait, told by its copies", ["mb_arrive 1 1; mb_wait 2 0; mb_arri
 case("copies arrive in the phase in which they are told to", ["copy s0 g0; copy_arrive 1 1; mb_wait 1 0; copy s0 g8; copy_arrive 1 1",
      "ld s4"], races=False)  # fmt: skip
 
+# what copies' arrivals release in time does not bring an arrival at a barrier into an earlier use of its id
+case("an id used again by who waits for copies", ["bar 1 2; bar 3 4; st s0=1; copy_arrive 1 1; arrive 3 2", "bar 1 2; arrive 3 4; mb_wait 1 0; bar 3 2",
+     "ld s0; arrive 3 4", "arrive 3 4"], races=False, warp=1)  # fmt: skip
+case("an id used again by who waits for copies, load after the arrival", ["bar 1 2; bar 3 4; st s0=1; copy_arrive 1 1; arrive 3 2",
+     "bar 1 2; arrive 3 4; mb_wait 1 0; bar 3 2", "arrive 3 4; ld s0", "arrive 3 4"], races=True, warp=1)  # fmt: skip
+
 case("two CTAs, one output element", ["st g0=1", "st g0=2"], races=True, per_cta=1)
 case("two CTAs, two output elements", ["st g0=1", "st g4=2"], races=False, per_cta=1)
 case("a barrier is of one CTA", ["st g0=1; bar 0 1", "bar 0 1; ld g0"], races=True, per_cta=1)

@@ -6,7 +6,8 @@ order unless a fence stands between, an acquire before, or a release after. Know
 
 Arrivals of copies on an mbarrier are explored twice. First as they are executed, in program order, which says in which phase each arrival
 counts and whether the mbarrier is misused; then as what they release, which is the thread's copies and nothing after them: they may then
-be executed as early as the copies allow, though not in another phase.
+be executed as early as the copies allow, though not in another phase. What then runs ahead still arrives at barriers of threads in the
+uses that the first exploration found, and completes no other one of the same id.
 """
 
 from __future__ import annotations
@@ -105,11 +106,13 @@ class _Explorer:
     """State: per thread the set of executed operations (bits) and of operations waiting at a barrier; agents that still have to
     run; barrier arrivals."""
 
-    def __init__(self, program: Program, limit: int, landing: dict[tuple[int, int], int] | None) -> None:
+    def __init__(self, program: Program, limit: int, executed: _Explorer | None = None) -> None:
         self.p = program
         self.limit = limit
-        #: the phase of each arrival; None while that is being found out
-        self.landing = landing
+        #: the phase of each arrival on an mbarrier; None while that is being found out
+        self.landing = landing = executed and executed.landed
+        #: the arrivals that complete a barrier together with each one; as for the phases
+        self.uses = executed and {arrival: use for use in executed.completions for arrival in use}
         self.landed: dict[tuple[int, int], int] = {}
         self.misused = False
         self.before = [
@@ -257,10 +260,16 @@ class _Explorer:
                 self.misused |= late and not state[0][u] >> i & 1
         return _replaced(phases, (number, phase + 1, op.count, False))
 
+    def _use(self, t: int, j: int, op: Op) -> tuple[object, int]:
+        """What tells the arrivals that count together from others, and how many complete the barrier."""
+        if self.uses is not None:
+            use = self.uses.get((t, j), frozenset())  # one that nothing completes counts with nobody
+            return use, len(use)
+        return (("warp", op.lanes), len(op.lanes)) if op.kind == "warp" else ((self.p.cta(t), op.id), op.count)
+
     def _arrive(self, state: tuple, t: int, j: int, op: Op) -> tuple:
         executed, waiting, agents, arrived, phases = state
-        key = ("warp", op.lanes) if op.kind == "warp" else (self.p.cta(t), op.id)
-        needed = len(op.lanes) if op.kind == "warp" else op.count
+        key, needed = self._use(t, j, op)
         if op.kind == "arrive":
             executed = _with(executed, t, j)
         else:
@@ -291,8 +300,8 @@ def _with(masks: tuple[int, ...], t: int, j: int) -> tuple[int, ...]:
 
 def explore(program: Program, limit: int = 20_000) -> Answer:
     """All schedules of the program. Raises TooBig above ``limit`` states."""
-    executing = _Explorer(program, limit, None)
+    executing = _Explorer(program, limit)
     answer = executing.run()
-    if answer.misused or answer.blocked or not any(op.kind in ("copy_arrive", "copy_count") for ops in program.threads for op in ops):
+    if answer.broken or not any(op.kind in ("copy_arrive", "copy_count") for ops in program.threads for op in ops):
         return answer
-    return replace(answer, pairs=_Explorer(program, limit, executing.landed).run().pairs)
+    return replace(answer, pairs=_Explorer(program, limit, executing).run().pairs)
