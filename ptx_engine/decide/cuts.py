@@ -185,7 +185,7 @@ def find_cuts(arena: Arena, reference: np.ndarray, candidate: np.ndarray) -> Cut
     paired = np.flatnonzero(twin != np.arange(len(twin), dtype=np.int32))
     np.add.at(uses, twin[paired], uses[paired])
     uses, keys = uses[ids], values[ids]
-    likely = _on_both_sides(keys, ids <= boundary)
+    likely = _worth_sorting(keys, ids <= boundary, uses)
     ids, keys, uses = ids[likely], keys[likely], uses[likely]
     if not ids.size:
         return None
@@ -234,14 +234,22 @@ def _candidates(arena: Arena, uses: np.ndarray, twin: np.ndarray) -> np.ndarray:
     return np.flatnonzero(cut).astype(np.int32)
 
 
-def _on_both_sides(keys: np.ndarray, low: np.ndarray) -> np.ndarray:
-    """Positions of keys that both sides may have (by some of their bits): sorting only those is what costs."""
-    bits = min(24, len(keys).bit_length() + 3)
-    short = (keys >> np.uint64(64 - bits)).astype(np.int64)
-    below, above = np.zeros(1 << bits, bool), np.zeros(1 << bits, bool)
-    below[short[low]] = True
-    above[short[~low]] = True
-    return np.flatnonzero(below[short] & above[short])
+def _worth_sorting(keys: np.ndarray, low: np.ndarray, uses: np.ndarray) -> np.ndarray:
+    """Positions of keys that may be those of cuts, by some of their bits: both sides have them, and not each once and used once. Sorting
+    those alone is what saves."""
+    bits = min(22, len(keys).bit_length() + 1)
+    short = (keys >> np.uint64(64 - bits)).astype(np.int32)
+    more = np.zeros(1 << bits, bool)
+    more[short[uses > 1]] = True
+    held = []
+    for side in (np.flatnonzero(low), np.flatnonzero(~low)):
+        mine = short[side]
+        last = np.zeros(1 << bits, np.int32)  # the last of a side with these bits: the others are not alone
+        last[mine] = side
+        more[mine[last[mine] != side]] = True
+        held.append(np.zeros(1 << bits, bool))
+        held[-1][mine] = True
+    return np.flatnonzero((more & held[0] & held[1])[short])
 
 
 def _uses(arena: Arena, outputs: np.ndarray) -> np.ndarray:
