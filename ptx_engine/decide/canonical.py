@@ -17,8 +17,8 @@ from ptx_engine.decide.term_view import TermView
 from ptx_engine.decide.walk import CONSTANTS, INPUT, Template
 from ptx_engine.terms.ops import TABLE, Op
 
-#: atoms 0..2 are the symbolic constants: their powers may cancel, since they are not zero
-LOG2E, PI, SQRT2 = 0, 1, 2
+#: atoms 0..3 are the symbolic constants: their powers may cancel, since they are not zero
+LOG2E, PI, SQRT2, LOG2TEN = 0, 1, 2, 3
 _ADDITIVE = frozenset({Op.ADD, Op.SUB, Op.NEG, Op.FMA, Op.DOT, Op.NSUM})
 _EXTREME: dict[int, str] = {Op.MAX: "max", Op.NMAX: "max", Op.MIN: "min", Op.NMIN: "min"}
 #: operands that a flattened set of a maximum may have in all before it is kept as it was written
@@ -86,7 +86,7 @@ class Canonical:
         self.monomials: list[tuple[int, tuple[tuple[int, int], ...]]] = [(0, ())]
         self._monomial_ids: dict[tuple, int] = {(0, ()): 0}
         self._products: dict[tuple[int, int], tuple[int, int]] = {}
-        self._atoms: dict[tuple, int] = {("log2e",): LOG2E, ("pi",): PI, ("sqrt2",): SQRT2}
+        self._atoms: dict[tuple, int] = {("log2e",): LOG2E, ("pi",): PI, ("sqrt2",): SQRT2, ("log2ten",): LOG2TEN}
         #: atoms that are undefined somewhere, or hold one that is: a sum or product in which they vanish has no form
         self._partial: set[int] = set()
         self._form_is_partial: dict[int, bool] = {}
@@ -312,7 +312,8 @@ class Canonical:
             return -1
         if not const.coef:
             return 0
-        factors = tuple((atom, power) for atom, power in ((LOG2E, const.log2e), (PI, const.pi), (SQRT2, const.sqrt2)) if power)
+        known = (LOG2E, const.log2e), (PI, const.pi), (SQRT2, const.sqrt2), (LOG2TEN, const.log2ten)
+        factors = tuple((atom, power) for atom, power in known if power)
         coefficient = int(const.coef) if const.coef.denominator == 1 else const.coef
         return self._single(self._monomial(0, factors), coefficient)
 
@@ -341,7 +342,7 @@ class Canonical:
         turned: dict[int, int] = {}
         scale = mpq(1, coefficient) if isinstance(coefficient, int) else 1 / coefficient
         for atom, power in factors:
-            if atom in (LOG2E, PI):
+            if atom in (LOG2E, PI, LOG2TEN):
                 turned[atom] = -power
             elif atom == SQRT2:
                 turned[atom], scale = 1, scale / 2

@@ -22,12 +22,13 @@ from ptx_engine.decide.domain import PARTIAL, Vanished, narrowed
 from ptx_engine.decide.explain import explain
 from ptx_engine.decide.fingerprint import DEFAULT_POINTS, Fingerprints
 from ptx_engine.decide.names import storage_names
+from ptx_engine.decide.near_constants import near_miss
 from ptx_engine.decide.outputs import Reporter, State, Tensor, open_tensor, undefined_reason
 from ptx_engine.decide.proof import EQUAL_WHERE
 from ptx_engine.decide.sessions import Doubt
 from ptx_engine.decide.templates import ClassResult, Outcome, prove_cheaply, prove_columns, prove_normal_forms
 from ptx_engine.decide.unify import CONSTANTS_WITHIN_1_ULP, unified
-from ptx_engine.decide.witness import Pair, Screen, approximated, differs, digits, is_undefined, near_miss, rational_text, screen, search
+from ptx_engine.decide.witness import Pair, Screen, approximated, differs, digits, is_undefined, rational_text, screen, search
 from ptx_engine.launch import BoundLaunch, Footprint
 from ptx_engine.terms.arena import CONST_CAP, NAN, Arena
 from ptx_engine.terms.ops import Op
@@ -373,7 +374,7 @@ class _Decision:
                 continue
             near = near_miss(pair, found) if found.relative < math.inf else None
             if near is not None:
-                tensor.say(self.report.near_reason(near.pairs))
+                tensor.say(self.report.near_reason(near))
                 continue
             distance = approximated(pair, found)
             if distance is not None:

@@ -118,7 +118,7 @@ class Level:
         result = []
         for point in range(self.points):
             value = coef
-            for name, power in (("log2e", const.log2e), ("pi", const.pi)):
+            for name, power in (("log2e", const.log2e), ("pi", const.pi), ("log2(10)", const.log2ten)):
                 if power:
                     value = value * pow(key(seed, name, self.level, point) % f.p, power % (f.p - 1), f.p) % f.p
             result.append(value)

@@ -47,6 +47,7 @@ class Forms:
         self.has_frozen = False
         self.log2e = self.ring.atom("log2e", Atom(Kind.CONSTANT, Sign.POSITIVE, name="log2e"))
         self.pi = self.ring.atom("pi", Atom(Kind.CONSTANT, Sign.POSITIVE, name="pi"))
+        self.log2ten = self.ring.atom("log2ten", Atom(Kind.CONSTANT, Sign.POSITIVE, name="log2(10)", low=3, high=4))
         self.arguments = Arguments()
         self.facts = {}
         self._products: dict[tuple[int, int], int] = {}
@@ -82,7 +83,7 @@ class Forms:
             raise Undecided(f"the constant {const} reaches an output")
         if not const.coef:
             return {}
-        powers = tuple((a, k) for a, k in ((self.log2e, const.log2e), (self.pi, const.pi)) if k)
+        powers = tuple((a, k) for a, k in ((self.log2e, const.log2e), (self.pi, const.pi), (self.log2ten, const.log2ten)) if k)
         exp = self.ring.exp({ONE_TERM: mpq(1, 2)}) if const.sqrt2 else NO_EXP
         return {self.ring.term(powers, exp): small(const.coef)}
 

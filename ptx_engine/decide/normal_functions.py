@@ -92,13 +92,19 @@ class Functions:
             return None
         atom = self.ring.atoms[powers[0][0]]
         twice = 2 * coef
-        if atom.kind is not Kind.FUNCTION or atom.name != "log2" or twice != int(twice) or abs(twice) > 64:
+        if twice != int(twice) or abs(twice) > 64:
             return None
-        base = atom.args[0]
-        if int(twice) % 2:
-            base = self.sqrt(base)
-            return self.power(base, int(twice))
-        return self.power(base, int(coef))
+        if powers[0][0] == self.forms.log2ten:  # 10^n = 2^n 5^n
+            return self.forms.product({self.ring.term((), self.ring.exp({ONE_TERM: coef})): 1}, self._power_of({ONE_TERM: 5}, int(twice)))
+        if atom.kind is not Kind.FUNCTION or atom.name != "log2":
+            return None
+        return self._power_of(atom.args[0], int(twice))
+
+    def _power_of(self, base: Poly, twice: int) -> Poly:
+        """base^(twice / 2)."""
+        if twice % 2:
+            return self.power(self.sqrt(base), twice)
+        return self.power(base, twice // 2)
 
     def power(self, p: Poly, n: int) -> Poly:
         """p^n for a small integer n."""
@@ -172,10 +178,16 @@ class Functions:
             while denominator % prime == 0:
                 denominator, count = denominator // prime, count - 1
             if count:
-                add_into(result, {ONE_TERM: 1} if prime == 2 else self._log2_core({ONE_TERM: prime}), count)
+                add_into(result, self._log2_prime(prime), count)
         if numerator != denominator:
             add_into(result, self._log2_core({ONE_TERM: small(mpq(numerator, denominator))}))
         return result
+
+    def _log2_prime(self, prime: int) -> Poly:
+        """log2 of a prime; log2(5) is log2(10) - 1, which is a symbolic constant since constants of base ten are recognised."""
+        if prime == 2:
+            return {ONE_TERM: 1}
+        return {self.ring.atom_term(self.forms.log2ten): 1, ONE_TERM: -1} if prime == 5 else self._log2_core({ONE_TERM: prime})
 
     # --- roots and powers -----------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ from enum import Enum
 import numpy as np
 
 from ptx_engine.decide.names import NameOf, element_names, storage_names
+from ptx_engine.decide.near_constants import NearMiss
 from ptx_engine.decide.regions import describe
 from ptx_engine.decide.unify import CONSTANTS_WITHIN_1_ULP
 from ptx_engine.decide.witness import Confirmed, Pair, digits, is_undefined, rational_text
@@ -79,13 +80,18 @@ class Reporter:
         """The explanation of a value that is right, but belongs to another element."""
         return replace(explanation, kind="moved", text=f"holds the value that the reference has at {self._output_name(*place)}")
 
-    def near_reason(self, pairs: tuple[tuple[int, int, float], ...]) -> str:
-        worst = max(pairs, key=lambda row: row[2])
-        mine, theirs = (digits(self.arena.consts[i].value(80), 12) for i in worst[:2])
-        return (
-            f"equal except for constants that differ by {worst[2]:.1e} relative (reference {mine}, candidate {theirs}); "
-            f"the assumption {CONSTANTS_WITHIN_1_ULP} would unify them"
-        )
+    def near_reason(self, near: NearMiss) -> str:
+        """What a near miss lacks: the constants of the largest difference, both values."""
+        mine, theirs, distance = max(near.rows, key=lambda row: row[2])
+        values = [digits(const.value(80), 12) for const in (mine, theirs)]
+        if near.literal:
+            rounded, exact = values if near.literal == "reference" else values[::-1]
+            return (
+                f"equal except for rounded constants: {rounded} in the {near.literal} rounds {exact}, with which the sides would be equal "
+                f"({distance:.1e} relative)"
+            )
+        advice = f"; the assumption {CONSTANTS_WITHIN_1_ULP} would unify them" if near.within_ulp else ""
+        return f"equal except for constants that differ by {distance:.1e} relative (reference {values[0]}, candidate {values[1]}){advice}"
 
     def footprint(self, name: str, mine: Footprint, theirs: Footprint) -> OutputVerdict | None:
         """Refuted if the two sides write different elements, unknown if neither writes any."""

@@ -62,16 +62,16 @@ class Cone:
         inputs, constants = np.array(self.inputs, np.int32), np.array(self.constants, np.int32)
         return inputs[reached[order.at(inputs)]].tolist(), constants[reached[order.at(constants)]].tolist()
 
-    def evaluate(self, inputs: Mapping[int, "mpq | int"], bits: int, constants: "Mapping[int, int] | None" = None) -> dict[int, Value]:
-        """Values of all nodes. ``inputs`` maps input ids to rationals (0 where missing); ``constants`` replaces constants."""
+    def evaluate(self, inputs: Mapping[int, "mpq | int"], bits: int, constants: "Mapping[int, Const] | None" = None) -> dict[int, Value]:
+        """Values of all nodes. ``inputs`` maps input ids to rationals (0 where missing); ``constants`` replace the arena's."""
         with gmpy2.context(precision=bits, emax=gmpy2.get_emax_max(), emin=gmpy2.get_emin_min()):
             values: dict[int, Value] = dict.fromkeys(self.inputs, _ZERO)
             given = {ident: mpq(value) for ident, value in inputs.items() if value and ident in values}
             values.update(given)
             whole = _Scaled(self.inputs, given)
             for ident in self.constants:
-                chosen = ident if constants is None else constants.get(ident, ident)
-                values[ident] = _constant(self.arena.consts[chosen], bits)
+                own = self.arena.consts[ident]
+                values[ident] = _constant(own if constants is None else constants.get(ident, own), bits)
             for ident, op, a, b, c in self._rows():
                 values[ident] = self._node(ident, op, (a, b, c), values, whole, bits)
         return values

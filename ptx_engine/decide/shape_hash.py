@@ -23,6 +23,7 @@ _GOLDEN = U64(0x9E3779B97F4A7C15)
 _MASK = (1 << 64) - 1
 #: what stands for 1/2 in values of constants, and for the symbolic constants
 _HALF, _LOG2E, _SQRT2, _PI = 0xA24BAED4963EE407, 0x9FB21C651E98DF25, 0xD6E8FEB86659FD93, 0xCA5A826395121157
+_LOG2TEN = 0x8CB92BA72F3D8DD7
 _RING = (Op.ADD, Op.SUB, Op.MUL, Op.FMA)
 _IS_RING = np.zeros(256, bool)
 _IS_RING[list(_RING)] = True
@@ -42,7 +43,7 @@ def _constant(const: Const) -> int:
     numerator, denominator = int(const.coef.numerator), int(const.coef.denominator)
     twos = (denominator & -denominator).bit_length() - 1
     value = numerator * pow(_HALF, twos, 1 << 64) * pow(denominator >> twos, -1, 1 << 64)
-    for base, power in ((_LOG2E, const.log2e), (_SQRT2, const.sqrt2), (_PI, const.pi)):
+    for base, power in ((_LOG2E, const.log2e), (_SQRT2, const.sqrt2), (_PI, const.pi), (_LOG2TEN, const.log2ten)):
         value *= pow(base | 1, power, 1 << 64)
     return value & _MASK
 

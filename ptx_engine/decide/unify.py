@@ -10,10 +10,9 @@ from __future__ import annotations
 import numpy as np
 
 from ptx_engine.decide.levels import Plan, Step, plan
+from ptx_engine.decide.near_constants import close_constants, folded_constants, within_ulp
 from ptx_engine.decide.whole_numbers import whole_constants
-from ptx_engine.decide.witness import close_constants, folded_constants
 from ptx_engine.terms.arena import CONST_CAP, Arena
-from ptx_engine.terms.constants import ulp_of
 from ptx_engine.terms.ops import TABLE, Op
 
 #: the assumption under which this is done
@@ -47,12 +46,7 @@ def _whole_outputs(arena: Arena, outputs: np.ndarray) -> set[int]:
 
 
 def _pairs(arena: Arena, found: list[tuple[int, int, float]]) -> list[tuple[int, int]]:
-    return [(a, b) for a, b, _ in found if _within_ulp(arena, a, b)]
-
-
-def _within_ulp(arena: Arena, a: int, b: int) -> bool:
-    x, y = (arena.consts[i].value(80) for i in (a, b))
-    return bool(abs(x - y) <= max(ulp_of(float(v), "f32") for v in (x, y)))
+    return [(a, b) for a, b, _ in found if within_ulp(arena.consts[a], arena.consts[b])]
 
 
 def _text(arena: Arena, ident: int) -> str:

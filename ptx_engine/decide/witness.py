@@ -20,15 +20,10 @@ from ptx_engine.decide.budget import clock
 from ptx_engine.decide.levels import Plan
 from ptx_engine.decide.oracle import STYLES, InputValues, Reals, integer_range, random_inputs
 from ptx_engine.decide.precise import Cone, Value, is_nan
-from ptx_engine.decide.whole_numbers import whole_constants
-from ptx_engine.terms.arena import NAN, NEG_INF, ONE, POS_INF, UNDEF, Arena
-from ptx_engine.terms.constants import multiply
+from ptx_engine.terms.arena import NAN, NEG_INF, POS_INF, UNDEF, Arena
+from ptx_engine.terms.constants import Const
 from ptx_engine.terms.ops import Op
 
-#: relative difference below which two constants are taken for two roundings of one
-NEAR = 1e-6
-#: constants of a side whose products are compared with folded ones
-_FOLDED = 16
 #: constants whose neighbourhood is looked at, that many below and beyond a size, as far as halves are exact; mixed points; and terms
 #: beyond which that is too much
 _THRESHOLDS, _LARGEST, _WHOLE, _MIXED, _LARGE_CONE = 6, 1e6, 2.0**51, 8, 100_000
@@ -85,13 +80,6 @@ class Confirmed:
     relative: float
 
 
-@dataclass(frozen=True)
-class NearMiss:
-    """The sides agree once these pairs of constants (reference, candidate) are unified."""
-
-    pairs: tuple[tuple[int, int, float], ...]
-
-
 class Pair:
     """One reference and one candidate term, with what both need to be evaluated."""
 
@@ -114,12 +102,12 @@ class Pair:
         with np.errstate(all="ignore"):
             return np.asarray(np.where(fine, np.abs(x - y) / size, np.nan)[0])
 
-    def confirm(self, inputs: dict[int, mpq], constants: dict[int, int] | None = None) -> Confirmed | None:
+    def confirm(self, inputs: dict[int, mpq], constants: dict[int, Const] | None = None) -> Confirmed | None:
         """The two values, if their difference is far above the evaluation error."""
         relative, x, y = self.compare(inputs, constants)
         return Confirmed(inputs, x, y, relative) if relative is not None and relative > 0 else None
 
-    def compare(self, inputs: dict[int, mpq], constants: dict[int, int] | None = None) -> tuple[float | None, Value, Value]:
+    def compare(self, inputs: dict[int, mpq], constants: dict[int, Const] | None = None) -> tuple[float | None, Value, Value]:
         """The relative difference (0.0: the sides agree; None: undefined, or not settled) and both values.
 
         Precision rises until the difference is either below ``LEAST_DIFFERENCE`` or far above what changed last.
@@ -150,7 +138,7 @@ class Pair:
         x, y = (np.isfinite(reals.of(np.array([ident])))[0] for ident in (self.reference, self.candidate))
         if not (x.any() and not y.any()) and not (y.any() and self.reference in _INFINITE):
             return None
-        inputs = _exact(self, drawn[:, int(np.argmax(x | y))])
+        inputs = exact_point(self, drawn[:, int(np.argmax(x | y))])
         values = self.cone.evaluate(inputs, 256)
         mine, theirs = values[self.reference], values[self.candidate]
         no_number = self.reference in _INFINITE, self.candidate in _INFINITE or is_nan(theirs)
@@ -200,7 +188,7 @@ def search(pair: Pair, hints: Sequence[dict[int, mpq]] = (), *, seconds: float =
     differences = pair.difference(points)
     good = np.flatnonzero(np.nan_to_num(differences) > _FLOAT_DIFFERENCE)
     for point in good[:8]:
-        found = pair.confirm(_exact(pair, points[:, point]))
+        found = pair.confirm(exact_point(pair, points[:, point]))
         if found is not None:
             return _smaller(pair, points[:, point], found, deadline)
         if clock() > deadline:
@@ -214,7 +202,7 @@ def _beyond_floats(pair: Pair, points: np.ndarray, deadline: float) -> Confirmed
     if len(pair.cone.nodes) > _SMALL_CONE:
         return None
     for point in range(min(points.shape[1], _POINTS_BEYOND)):
-        found = pair.confirm(_exact(pair, points[:, point])) if clock() < deadline else None
+        found = pair.confirm(exact_point(pair, points[:, point])) if clock() < deadline else None
         if found is not None:
             return found
     return None
@@ -296,7 +284,7 @@ def _small_integers(allowed: _Allowed) -> np.ndarray:
     return np.asarray(np.clip(drawn, allowed.low[:, None], allowed.high[:, None]))
 
 
-def _exact(pair: Pair, point: np.ndarray) -> dict[int, mpq]:
+def exact_point(pair: Pair, point: np.ndarray) -> dict[int, mpq]:
     return {int(i): mpq(*float(x).as_integer_ratio()) for i, x in zip(pair.inputs, point) if x != 0}
 
 
@@ -322,7 +310,7 @@ def _smaller(pair: Pair, point: np.ndarray, found: Confirmed, deadline: float) -
         else:
             parts = min(2 * parts, len(live))
     current = _ones(pair, current, least)
-    smaller = pair.confirm(_exact(pair, current))
+    smaller = pair.confirm(exact_point(pair, current))
     return smaller if smaller is not None else found
 
 
@@ -352,27 +340,6 @@ def _ones(pair: Pair, current: np.ndarray, least: float) -> np.ndarray:
     return current
 
 
-def near_miss(pair: Pair, found: Confirmed) -> NearMiss | None:
-    """Whether the sides agree once constants that differ only by rounding are unified: checked at the witness and at
-    random points. ``None`` if they do not."""
-    pairs = close_constants(pair.arena, *pair.constants)
-    folded = [folded_constants(pair.arena, *sides) for sides in (pair.constants, pair.constants[::-1])]
-    if any(pairs) or any(folded):  # of integers nothing is rounded: another constant is a wrong one
-        whole = whole_constants(pair.cone.plan).certain
-        pairs = [row for row in pairs if not {row[0], row[1]} <= whole]
-        folded = [[row for row in rows if row[1] not in whole] for rows in folded]
-    unified = {theirs: mine for mine, theirs, _ in (*pairs, *folded[0], *folded[1])}
-    pairs += [*folded[0], *((constant, product, distance) for product, constant, distance in folded[1])]
-    if not pairs:
-        return None
-    drawn = random_inputs(pair.arena, 3)(pair.inputs)
-    points = [found.inputs, *(_exact(pair, drawn[:, column]) for column in range(drawn.shape[1]))]
-    distances = [pair.compare(point, unified)[0] for point in points]
-    if distances[0] != 0.0 or any(distance for distance in distances):
-        return None
-    return NearMiss(tuple(pairs))
-
-
 def approximated(pair: Pair, found: Confirmed) -> float | None:
     """How far apart the sides are at most, relatively, where one of them computes a function of the other by an approximation
     that f32 does not tell from it: at the witness and at random points of many magnitudes. ``None`` where they are further apart.
@@ -387,43 +354,6 @@ def approximated(pair: Pair, found: Confirmed) -> float | None:
             differences = pair.difference(drawn * scale)
             worst = max(worst, float(np.max(differences, initial=0.0, where=~np.isnan(differences))))
     return worst if worst <= APPROXIMATE else None
-
-
-def close_constants(arena: Arena, reference: Sequence[int], candidate: Sequence[int]) -> list[tuple[int, int, float]]:
-    """Pairs (reference constant, candidate constant, relative difference) of different constants within ``NEAR``."""
-    finite = [i for i in reference if arena.consts[i].special is None and arena.consts[i].coef != 0]
-    pairs = []
-    for ident in candidate:
-        const = arena.consts[ident]
-        if const.special is not None or const.coef == 0 or ident in reference:
-            continue
-        value = const.value(128)
-        best = min(finite, key=lambda i: abs(arena.consts[i].value(128) - value), default=None)
-        if best is None:
-            continue
-        distance = float(abs(arena.consts[best].value(128) - value) / abs(value))
-        if 0 < distance < NEAR:
-            pairs.append((best, ident, distance))
-    return pairs
-
-
-def folded_constants(arena: Arena, apart: Sequence[int], folded: Sequence[int]) -> list[tuple[int, int, float]]:
-    """Constants of the second side that are, but for rounding, the product of two of the first, which multiplies by one after
-    the other (scale * log2 e, folded at compile time): (the exact product, the constant, relative difference)."""
-    finite = [i for i in apart if arena.consts[i].special is None and arena.consts[i].coef != 0 and i != ONE][:_FOLDED]
-    products = {multiply(arena.consts[a], arena.consts[b]) for i, a in enumerate(finite) for b in finite[i:]}
-    known = [(product.value(128), product) for product in sorted(products, key=str)]
-    pairs = []
-    for ident in folded:
-        const = arena.consts[ident]
-        if const.special is not None or const.coef == 0 or ident in apart or not known:
-            continue
-        value = const.value(128)
-        nearest, product = min(known, key=lambda row: abs(row[0] - value))
-        distance = float(abs(nearest - value) / abs(value))
-        if 0 < distance < NEAR and all(abs(arena.consts[i].value(128) - value) > NEAR * abs(value) for i in finite):
-            pairs.append((arena.const(product), ident, distance))
-    return pairs
 
 
 def is_undefined(ids: np.ndarray) -> np.ndarray:

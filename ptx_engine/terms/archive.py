@@ -86,7 +86,7 @@ def _columns(arena: Storage, kept: Kept, written: Written, vanished: np.ndarray)
 
 def _const_row(const: Const) -> list[Any]:
     special = const.special.value if const.special is not None else ""
-    return [str(const.coef), const.log2e, const.sqrt2, const.pi, special]
+    return [str(const.coef), const.log2e, const.sqrt2, const.pi, special, const.log2ten]
 
 
 def content_of(data: bytes) -> tuple[Any, bytes]:
@@ -319,13 +319,13 @@ def _count(value: Any, most: int) -> int:
 
 
 def _const(row: Any) -> Const:
-    coef, log2e, sqrt2, pi, special = row
-    powers = [log2e, sqrt2, pi]
+    coef, log2e, sqrt2, pi, special, log2ten = row
+    powers = [log2e, sqrt2, pi, log2ten]
     if any(not isinstance(p, int) or isinstance(p, bool) or abs(p) > _MOST_POWER for p in powers) or sqrt2 not in (0, 1):
         raise ValueError("a constant's powers")
     if not isinstance(coef, str) or len(coef) > _MOST_DIGITS:
         raise ValueError("a constant")
-    return Const(mpq(coef), log2e, sqrt2, pi, Special(special) if special else None)
+    return Const(mpq(coef), log2e, sqrt2, pi, Special(special) if special else None, log2ten)
 
 
 _MOST_POWER = 1 << 16

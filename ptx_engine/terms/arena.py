@@ -75,6 +75,8 @@ class Arena(Folding):
                 if x.coef < 0:
                     return NAN
                 if x.is_rational:
+                    if x.coef in (10, mpq(1, 10)):
+                        return self.const(Const(mpq(1 if x.coef == 10 else -1), log2ten=1))
                     for numerator, denominator, sign in (
                         (x.coef.numerator, x.coef.denominator, 1),
                         (x.coef.denominator, x.coef.numerator, -1),

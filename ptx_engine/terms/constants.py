@@ -1,7 +1,8 @@
-"""Exact constants: a rational times powers of log2(e), sqrt(2) and pi, or one of inf, -inf, NaN, undefined.
+"""Exact constants: a rational times powers of log2(e), log2(10), sqrt(2) and pi, or one of inf, -inf, NaN, undefined.
 
-A float literal within 1 ulp (f32) of a small rational multiple of log2(e), ln 2, sqrt 2 or pi is read as
-that constant (design, "What values mean"); each such reading is recorded for the assumption ledger.
+A float literal within 1 ulp (f32) of a small rational multiple of log2(e), ln 2, sqrt 2 or pi is read as that constant (design,
+"What values mean"), and so is one of log2(10), log10(2), ln 10 or log10(e): functions of base ten are computed with
+them. Each such reading is recorded for the assumption ledger.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ import math
 import struct
 from dataclasses import dataclass
 from enum import Enum
-from fractions import Fraction
 
 import gmpy2
 import numpy as np
@@ -28,17 +28,18 @@ class Special(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Const:
-    """``coef * log2e**log2e * sqrt2**sqrt2 * pi**pi``; ``sqrt2`` is 0 or 1; ``special`` overrides all of it."""
+    """``coef * log2e**log2e * sqrt2**sqrt2 * pi**pi * log2(10)**log2ten``; ``sqrt2`` is 0 or 1; ``special`` overrides all of it."""
 
     coef: mpq
     log2e: int = 0
     sqrt2: int = 0
     pi: int = 0
     special: Special | None = None
+    log2ten: int = 0
 
     @property
     def is_rational(self) -> bool:
-        return self.special is None and not (self.log2e or self.sqrt2 or self.pi)
+        return self.special is None and not (self.log2e or self.sqrt2 or self.pi or self.log2ten)
 
     def value(self, precision_bits: int = 53) -> "gmpy2.mpfr":
         """The value in MPFR at the given precision (specials become inf/nan)."""
@@ -56,13 +57,15 @@ class Const:
                 result *= gmpy2.sqrt(gmpy2.mpfr(2))
             if self.pi:
                 result *= gmpy2.const_pi() ** self.pi
+            if self.log2ten:
+                result *= gmpy2.log2(gmpy2.mpfr(10)) ** self.log2ten
             return result
 
     def __str__(self) -> str:
         if self.special is not None:
             return self.special.value
         text = str(self.coef)
-        for name, power in (("log2e", self.log2e), ("sqrt2", self.sqrt2), ("pi", self.pi)):
+        for name, power in (("log2e", self.log2e), ("sqrt2", self.sqrt2), ("pi", self.pi), ("log2(10)", self.log2ten)):
             if power:
                 text += f"*{name}" + (f"^{power}" if power != 1 else "")
         return text
@@ -75,7 +78,7 @@ def multiply(x: Const, y: Const) -> Const:
         return Const(mpq(0))
     if root == 2:
         coef, root = coef * 2, 0
-    return Const(coef, x.log2e + y.log2e, root, x.pi + y.pi)
+    return Const(coef, x.log2e + y.log2e, root, x.pi + y.pi, log2ten=x.log2ten + y.log2ten)
 
 
 def reciprocal(x: Const) -> Const:
@@ -83,14 +86,14 @@ def reciprocal(x: Const) -> Const:
     coef, root = 1 / x.coef, 0
     if x.sqrt2:  # 1/sqrt2 = sqrt2/2
         coef, root = coef / 2, 1
-    return Const(coef, -x.log2e, root, -x.pi)
+    return Const(coef, -x.log2e, root, -x.pi, log2ten=-x.log2ten)
 
 
 ZERO, ONE = Const(mpq(0)), Const(mpq(1))
 
-_LOG2E, _SQRT2, _PI = 1 / math.log(2), math.sqrt(2), math.pi
-#: what log2(e) has beyond its f32 literal, which is read as all of it: CUDA's expf multiplies by both
-_LOG2E_REST = float(mpq(_LOG2E) - mpq(float(np.float32(_LOG2E))))
+_LOG2E, _LOG2TEN, _SQRT2, _PI = 1 / math.log(2), math.log2(10), math.sqrt(2), math.pi
+#: what constants have beyond their f32 literals, which are read as all of them: CUDA's expf and exp10f multiply by both
+_RESTS = {name: float(mpq(value) - mpq(float(np.float32(value)))) for name, value in (("log2(e)", _LOG2E), ("log2(10)", _LOG2TEN))}
 #: name, value, constant of unit coefficient
 _BASES: tuple[tuple[str, float, Const], ...] = (
     ("log2(e)", _LOG2E, Const(mpq(1), log2e=1)),
@@ -98,11 +101,21 @@ _BASES: tuple[tuple[str, float, Const], ...] = (
     ("sqrt(2)", _SQRT2, Const(mpq(1), sqrt2=1)),
     ("pi", _PI, Const(mpq(1), pi=1)),
     ("1/pi", 1 / _PI, Const(mpq(1), pi=-1)),
+    ("log2(10)", _LOG2TEN, Const(mpq(1), log2ten=1)),
+    ("log10(2)", 1 / _LOG2TEN, Const(mpq(1), log2ten=-1)),
+    ("ln(10)", _LOG2TEN / _LOG2E, Const(mpq(1), log2e=-1, log2ten=1)),
+    ("log10(e)", _LOG2E / _LOG2TEN, Const(mpq(1), log2e=1, log2ten=-1)),
 )
 #: The multiples that compilers and people write: log2(e)*2^k and small ratios, sqrt(2/pi) is left alone.
 _MULTIPLES: tuple[mpq, ...] = tuple(
     sorted({mpq(n) * mpq(2) ** k for n in (1, 3) for k in range(-8, 3)} | {-mpq(n) * mpq(2) ** k for n in (1, 3) for k in range(-8, 3)})
 )
+
+
+def is_short(value: int) -> bool:
+    """Whether an integer has few significant bits: nothing was rounded to get it."""
+    mantissa = abs(int(value))
+    return (mantissa // max(1, mantissa & -mantissa)).bit_length() <= 12
 
 
 def recognise(value: float, ulp: float) -> tuple[Const, str] | None:
@@ -113,10 +126,7 @@ def recognise(value: float, ulp: float) -> tuple[Const, str] | None:
     """
     if value == 0 or not math.isfinite(value):
         return None
-    mantissa = Fraction(abs(value)).numerator
-    while mantissa % 2 == 0:
-        mantissa //= 2
-    if mantissa.bit_length() <= 12:
+    if is_short(value.as_integer_ratio()[0]):
         return None
     for name, base, const in _BASES:
         ratio = value / base
@@ -135,8 +145,9 @@ def from_float(value: float, ulp: float) -> tuple[Const, str]:
     known = recognise(value, ulp)
     if known is not None:
         return known
-    if abs(value - _LOG2E_REST) <= ulp:
-        return ZERO, "0, the rest of log2(e) in f32"
+    for name, rest in _RESTS.items():
+        if abs(value - rest) <= ulp:
+            return ZERO, f"0, the rest of {name} in f32"
     numerator, denominator = value.as_integer_ratio()
     return Const(mpq(numerator, denominator)), ""
 

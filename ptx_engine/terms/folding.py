@@ -8,6 +8,7 @@ constant; an array never is) and returns the folded id(s), or None for "emit the
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 from gmpy2 import mpq
@@ -103,9 +104,9 @@ class Folding(Storage):
                     opposite = NEG_INF if x == POS_INF else POS_INF
                     return NAN if isinstance(y, int) and y in (opposite, NAN) else (UNDEF if isinstance(y, int) and y == UNDEF else x)
         p, q = self.finite(a), self.finite(b)
-        if p is not None and q is not None and (p.log2e, p.sqrt2, p.pi) == (q.log2e, q.sqrt2, q.pi):
+        if p is not None and q is not None and replace(p, coef=q.coef) == q:
             total = p.coef + q.coef
-            return self.const(Const(total, p.log2e, p.sqrt2, p.pi) if total else k.ZERO)
+            return self.const(replace(p, coef=total) if total else k.ZERO)
         return None
 
     def _fold_mul(self, a: Ids, b: Ids) -> Ids | None:

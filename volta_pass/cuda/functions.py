@@ -15,7 +15,7 @@ from volta_pass.references.library import CUDA_FUNCTIONS, CUDA_TYPES, Library, c
 #: functions whose library code works on the bits of a float, or loops: it has no formula over the reals here (most of them are called
 #: instead, ``library_calls``; this is for what is left)
 _WITHOUT_FORMULA = re.compile(
-    r"\b(log|log2|log10|log1p|logb|pow|exp10|expm1|sin|cos|tan|sincos|sinh|cosh|erfc|erfinv|fmod|remainder|hypot|norm3d|normcdf|cyl_bessel_i0"
+    r"\b(log|log2|log10|log1p|logb|pow|exp10|expm1|sin|cos|tan|sincos|sinh|cosh|erfc|erfinv|fmod|remainder|hypot|norm3d|cyl_bessel_i0"
     r"|asinh|acosh|atanh|atan2|cbrt|rcbrt|tgamma|lgamma|j0|j1|y0|y1|ldexp|frexp|exp|tanh)f?\s*\("
 )
 

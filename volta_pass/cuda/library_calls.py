@@ -35,6 +35,7 @@ _OF_ONE = {
     "acosh": "cuda_log{f}(x + sqrt{f}(x * x - 1))",
     "atanh": "cuda_log{f}((1 + x) / (1 - x)) / 2",
     "erfc": "1 - cuda_erf{f}(x)",
+    "normcdf": "(1 + cuda_erf{f}(x * 0.70710678118654752{f})) / 2",
 }
 _OF_TWO = {
     "pow": "cuda_pow{f}(x, y)",
@@ -45,8 +46,13 @@ _OF_TWO = {
 _DOUBLE_ONLY = {"exp": "cuda_exp(x)", "exp2": "cuda_exp2(x)", "tanh": "cuda_tanh(x)"}
 
 #: functions that have a formula, although none that is exact: replaced in a second look at what differs
-_APPROXIMATED = {"tanh": "cuda_tanh{f}(x)", "erf": "cuda_erf{f}(x)"}
-_INEXACT = re.compile(r"\b((?:tanh|erf|erfc)f?)\s*\(")
+_APPROXIMATED = {
+    "tanh": "cuda_tanh{f}(x)",
+    "erf": "cuda_erf{f}(x)",
+    "sinpi": "cuda_sin{f}(3.14159265358979324{f} * x)",
+    "cospi": "cuda_cos{f}(3.14159265358979324{f} * x)",
+}
+_INEXACT = re.compile(r"\b((?:tanh|erf|erfc|sinpi|cospi)f?)\s*\(")
 
 #: names in PTX -> operator, for ``[externs]``
 EXTERNS: dict[str, str] = {
