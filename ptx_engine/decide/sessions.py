@@ -87,8 +87,9 @@ class Session:
     def __init__(
         self, arena: "Arena | CutView", reference: np.ndarray, candidate: np.ndarray, budget: ProofBudget, deadline: float,
         depth: Depth = Depth.FULL, leaves: np.ndarray | None = None, patient: bool = True, allowance: int | None = None,
-        doubt: Doubt | None = None,
+        doubt: Doubt | None = None, apart: bool = False,
     ) -> None:  # fmt: skip
+        self._apart_all = apart  # no classes: every output is proved by itself, from one template
         self._doubt = doubt
         self._patient = patient  # whether a class whose proof fails is split by how its inputs coincide
         self._allowance = allowance  # term operations left for all normal forms together; None: as the budget has it
@@ -107,7 +108,9 @@ class Session:
 
     def run(self) -> list[ClassResult]:
         self._trivial()
-        waiting = self._first_classes()
+        if self._apart_all:
+            self._alone = self._rest.tolist()
+        waiting = [] if self._apart_all else self._first_classes()
         while waiting:
             members, split_constants = waiting.pop()
             if len(members) == 1:

@@ -18,7 +18,7 @@ from ptx_engine.decide.cuts import find_cuts
 from ptx_engine.decide.sessions import ClassResult, Depth, Doubt, Outcome, Session
 from ptx_engine.terms.arena import Arena
 
-__all__ = ["ClassResult", "Outcome", "ProofBudget", "prove_cheaply", "prove_columns", "prove_normal_forms"]
+__all__ = ["ClassResult", "Outcome", "ProofBudget", "prove_apart", "prove_cheaply", "prove_columns", "prove_normal_forms"]
 
 
 def prove_columns(arena: Arena, reference: np.ndarray, candidate: np.ndarray, budget: ProofBudget) -> list[ClassResult]:
@@ -75,6 +75,13 @@ def prove_rest(
 def prove_normal_forms(arena: Arena, reference: np.ndarray, candidate: np.ndarray, budget: ProofBudget) -> list[ClassResult]:
     """``prove_columns`` for outputs on which canonical forms have been tried."""
     return sorted(prove_rest(arena, reference, candidate, budget, []), key=lambda r: int(r.members[0]))
+
+
+@_collector_paused()
+def prove_apart(arena: Arena, reference: np.ndarray, candidate: np.ndarray, budget: ProofBudget) -> list[ClassResult]:
+    """``prove_columns`` for outputs that have much below them in common, as the lanes of a butterfly do: one template of all, in which
+    every term has one form. Of outputs that are alike but for their inputs it does the work again for each."""
+    return Session(arena, reference, candidate, budget, clock() + budget.seconds, apart=True).run()
 
 
 def _unproved(count: int, results: list[ClassResult]) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Forward branches on symbolic data: every arm runs for all lanes, and where the arms meet registers become selections.
+"""Branches on symbolic data: every arm runs for all lanes, and where the arms meet registers become selections.
 
 Only arms that compute: a load, a store (but for the arguments of a call), a barrier, exchange between lanes, exit or loop in an arm
 leaves the branch refused. The approximations that compilers inline (erf, sin) branch like that on the size of their argument.
@@ -34,6 +34,52 @@ class Way:
     values: list[Value]
 
 
+@dataclass(frozen=True)
+class _Region:
+    """Where the arms of a branch meet, and by pc the order in which the blocks up to there are run."""
+
+    join: int
+    rank: dict[int, int]
+
+
+#: blocks that are looked at for the place where arms meet
+_MOST_BLOCKS = 1024
+
+
+def _passed(onward: dict[int, tuple[int, ...]]) -> dict[int, frozenset[int]]:
+    """The blocks that every way from a block comes to, itself among them; a way ends where nothing is onward."""
+    everything = frozenset(onward)
+    passed = {pc: everything if following else frozenset((pc,)) for pc, following in onward.items()}
+    changed = True
+    while changed:
+        changed = False
+        for pc in sorted(onward, reverse=True):
+            if onward[pc]:
+                now = frozenset.intersection(*(passed[after] for after in onward[pc])) | {pc}
+                changed |= now != passed[pc]
+                passed[pc] = now
+    return passed
+
+
+def _in_order(targets: set[int], onward: dict[int, tuple[int, ...]], join: int) -> list[int] | None:
+    """The blocks between some targets and where they meet, each after all that lead to it; None where a way leads in a circle."""
+    order: list[int] = []
+    entered, left = {join}, {join}
+    stack = [(pc, False) for pc in sorted(targets)]
+    while stack:
+        pc, done = stack.pop()
+        if done:
+            left.add(pc)
+            order.append(pc)
+        elif pc not in entered:
+            entered.add(pc)
+            stack.append((pc, True))
+            stack.extend((after, False) for after in onward[pc])
+        elif pc not in left:
+            return None
+    return order[::-1]
+
+
 class Arms:
     """Runs the arms of one program's branches on symbolic data."""
 
@@ -43,19 +89,20 @@ class Arms:
         self._widths = widths
         self._charge = charge
         self._kinds = RegisterKinds(program)
-        self._joins: dict[int, int | None] = {}
+        self._regions: dict[int, _Region | None] = {}
 
     def run(self, g: Group, end: Terminator) -> int | None:
         """Run both arms of a branch whose predicate is symbolic, up to where they meet; returns that pc, with the group's
         registers set, or None where an arm does more than compute."""
-        if end.pc not in self._joins:
-            self._joins[end.pc] = self._join(end)
-        join = self._joins[end.pc]
-        if join is None:
+        if end.pc not in self._regions:
+            self._regions[end.pc] = self._region(end)
+        region = self._regions[end.pc]
+        if region is None:
             return None
+        join = region.join
         ways: dict[int, list[Way]] = {}
         self._part(ways, end, Way(1, g.R), g)
-        while (pc := min(ways)) != join:
+        while (pc := min(ways, key=region.rank.__getitem__)) != join:
             way = self._met(ways.pop(pc), pc)
             block = self._program.blocks[pc]
             self._charge(block, g)
@@ -120,21 +167,28 @@ class Arms:
             a = typed(arena, p, a, b, kind, width)
         return select(arena, p, a, b, width, "a branch on symbolic data")
 
-    def _join(self, end: Terminator) -> int | None:
-        """Where the arms meet: all of them run forward only, so that it is the first pc at which one target is left."""
+    def _region(self, end: Terminator) -> _Region | None:
+        """Where the arms meet, the first block that all ways come to, and the order of the blocks before it, of which none is come to
+        twice; compilers lay an arm out behind the loop that it is in, so that it jumps back to where it meets the other. None where an
+        arm does more than compute, or never ends."""
+        onward: dict[int, tuple[int, ...]] = {}
+        stack = [*self._onward(end)]
+        while stack and len(onward) < _MOST_BLOCKS:
+            pc = stack.pop()
+            if pc not in onward:
+                block = self._program.blocks.get(pc)
+                onward[pc] = tuple(sorted(self._onward(block.end))) if block is not None and self._computes(block) else ()
+                stack.extend(onward[pc])
+        if stack:
+            return None
         targets = self._onward(end)
-        blocks = self._program.blocks
-        while len(targets) > 1:
-            pc = min(targets)
-            block = blocks.get(pc)
-            if block is None or not self._computes(block):
-                return None
-            onward = self._onward(block.end)
-            if not onward or min(onward) <= pc:
-                return None
-            targets = targets - {pc} | onward
-        join = min(targets, default=-1)
-        return join if join > end.pc else None
+        passed = _passed(onward)
+        common = frozenset.intersection(*(passed[pc] for pc in targets)) if targets else frozenset()
+        join = next((pc for pc in common if passed[pc] == common), None)
+        if join is None:
+            return None
+        order = _in_order(targets, onward, join)
+        return None if order is None else _Region(join, {pc: rank for rank, pc in enumerate((*order, join))})
 
     def _onward(self, end: Terminator) -> set[int]:
         """Where a block's end leads, nothing if it does more than choose."""

@@ -107,7 +107,7 @@ class Machine:
         shared_bytes = shared_layout(module, flat, launch.dynamic_shared_bytes)[1]
         self.deadline = time.perf_counter() + budget.seconds
         self.log = FindingLog(launch)
-        self.agreement = numeric_keys(bound.arena)
+        self.agreement = numeric_keys(bound.arena), numeric_keys(bound.arena, rounded=True)
         self.order: OrderPort = self._checker(shared_bytes) if order else NoOrder()
         self.memory = self._memory(granule_of(flat, bound), shared_bytes, local_layout(flat)[1])
         self.env = MachineEnvironment(module, flat, bound, self.memory, self.order, self.log, self._algebra(), variables)
@@ -139,7 +139,7 @@ class Machine:
 
     def _checker(self, shared_bytes: int) -> OrderChecker:
         """Who is told of accesses and synchronisation."""
-        keys: ValueKeys = (*same_value_keys(self.bound.arena), self.agreement)
+        keys: ValueKeys = (*same_value_keys(self.bound.arena), *self.agreement)
         return OrderChecker(
             self.bound.launch, shared_bytes, self.bound.buffers, value_keys=keys, reach=lambda pc: self.data_flow.reach(pc),
             deadline_s=self.deadline,
@@ -488,7 +488,8 @@ class Machine:
         dependent = [
             f"{reason} ({self.origins[pc].user_loc or f'PTX line {self.origins[pc].ptx_line}'})" for reason, pc in self.log.dependent()
         ]
-        if self.agreement.pairs and not proved_equal(self.bound.arena, self.agreement.pairs):
+        agreed = [pair for keys in self.agreement for pair in keys.pairs]
+        if agreed and not proved_equal(self.bound.arena, agreed):
             dependent.append("threads store values to one address that agree at random inputs and are not built alike: not proved equal")
         return Execution(
             footprints, findings, ctas, launch.cta_count, self.executed, seconds, self.order.assumptions, self.origins, dependent

@@ -2,7 +2,8 @@
 
 Two lanes of a butterfly reduction compute x + y and y + x; IEEE addition is commutative, so the bits are equal, although
 the terms are two. Where a compiler fused products into the first step they compute fma(x, x, y * y) and fma(y, y, x * x): one
-real number, which is what a verdict is about. Nothing is reassociated: sums in another tree shape are other values.
+real number, which is what a verdict is about. Keys reassociate nothing: whether lanes of one instruction store one real number in
+two ways is told by evaluating both, and then proved.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ptx_engine.decide.oracle import Reals, random_inputs
-from ptx_engine.decide.templates import Outcome, ProofBudget, prove_columns
+from ptx_engine.decide.templates import Outcome, ProofBudget, prove_apart
 from ptx_engine.order.records import WeakKeys
 from ptx_engine.terms import CONST_CAP, TABLE, Arena, Op
 
@@ -59,9 +60,10 @@ def same_value_keys(arena: Arena) -> tuple[Callable[[np.ndarray], np.ndarray], .
     return (lambda values: keys(values, lambda ids: _shallow_keys(arena, ids))), (lambda values: keys(values, deep))
 
 
-def numeric_keys(arena: Arena) -> WeakKeys:
+def numeric_keys(arena: Arena, rounded: bool = False) -> WeakKeys:
     """Keys of stored values by what they are at random real inputs, bit for bit in float64: two lanes that pick one index by
-    different selections agree, two sums in different orders do not."""
+    different selections agree, two sums in different orders do not. These do where the numbers are ``rounded`` to float32: lanes
+    that merge two means by Chan's formula, each beginning with its own, compute one real number in two ways."""
 
     def keys(values: np.ndarray) -> Words:
         flat = values.ravel()
@@ -70,15 +72,18 @@ def numeric_keys(arena: Arena) -> WeakKeys:
         terms, inverse = np.unique(flat[is_term].astype(np.int32), return_inverse=True)
         if terms.size:
             numbers = Reals(arena, terms, random_inputs(arena)).of(terms)
+            if rounded:
+                with np.errstate(over="ignore"):
+                    numbers = numbers.astype(np.float32).astype(np.float64)
             words = np.ascontiguousarray(numbers + 0.0).view(np.uint64)  # (+ 0.0: one zero)
             weights = mix(np.arange(words.shape[1], dtype=np.uint64) + _GOLDEN) | np.uint64(1)
             with np.errstate(over="ignore"):
                 hashed = mix((mix(words) * weights).sum(axis=1, dtype=np.uint64))
-            known = ~np.isnan(numbers).any(axis=1)
+            known = np.isfinite(numbers).all(axis=1) if rounded else ~np.isnan(numbers).any(axis=1)
             result[is_term] = np.where(known, hashed, leaf_keys(terms))[inverse]
         return result.reshape(values.shape)
 
-    return WeakKeys(keys)
+    return WeakKeys(keys, rounded)
 
 
 def proved_equal(arena: Arena, pairs: list[tuple[np.ndarray, np.ndarray]]) -> bool:
@@ -89,7 +94,7 @@ def proved_equal(arena: Arena, pairs: list[tuple[np.ndarray, np.ndarray]]) -> bo
     if both.shape[1] > _PROVED or int(both.max(initial=0)) >= BITS_BASE:
         return False
     one, other = both.astype(np.int32)
-    results = prove_columns(arena, one, other, ProofBudget(_SECONDS, _TERMS))
+    results = prove_apart(arena, one, other, ProofBudget(_SECONDS, _TERMS))
     return all(r.outcome is Outcome.EQUAL and not r.assumptions for r in results)
 
 

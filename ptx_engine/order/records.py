@@ -197,8 +197,11 @@ class WeakKeys:
     """Keys whose equality is evidence that stored bits are equal and no proof; ``pairs`` are the values (n, k) that a finding
     takes for equal on it."""
 
-    def __init__(self, keys_of: Callable[[np.ndarray], np.ndarray]) -> None:
+    def __init__(self, keys_of: Callable[[np.ndarray], np.ndarray], rounded: bool = False) -> None:
         self._keys_of = keys_of
+        #: whether values of other bits have one key, where they may be one real number: asked about one instruction only, which whole
+        #: warps execute for one thread; what two instructions compute in two ways is what a program means by it
+        self.rounded = rounded
         self.pairs: list[tuple[np.ndarray, np.ndarray]] = []
 
     def __call__(self, values: np.ndarray) -> np.ndarray:

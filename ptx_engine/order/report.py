@@ -35,6 +35,7 @@ class Outcome(IntEnum):
     SAME_VALUE = 1
     UNUSED_READ = 2
     LOCKSTEP = 3
+    SAME_REAL = 4
 
 
 @dataclass
@@ -49,10 +50,11 @@ class _Group:
 #: volatile accesses of two lanes of a warp that would be ordered if lanes ran in lockstep
 LOCKSTEP = "lockstep assumed"
 
-_KINDS = {Outcome.RACE: "data race", Outcome.SAME_VALUE: "same-value write", Outcome.UNUSED_READ: "unused read",
-          Outcome.LOCKSTEP: LOCKSTEP}  # fmt: skip
+_KINDS = {Outcome.RACE: "data race", Outcome.SAME_VALUE: "same-value write", Outcome.SAME_REAL: "same-value write",
+          Outcome.UNUSED_READ: "unused read", Outcome.LOCKSTEP: LOCKSTEP}  # fmt: skip
 _AMOUNTS = {
     Outcome.RACE: "", Outcome.SAME_VALUE: "", Outcome.UNUSED_READ: "; no thread stores or decides by what is loaded",
+    Outcome.SAME_REAL: "; the threads compute it in different ways, and which of their roundings stays is up to chance",
     Outcome.LOCKSTEP: "; volatile accesses are atomic and no more: whether the load sees the store is up to chance",
 }  # fmt: skip
 
@@ -131,7 +133,7 @@ class Report:
 
     def _outcomes(self, space: Space, rows: Rows, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         """The ``Outcome`` of each pair."""
-        outcome = np.where(same_values(rows, a, b, self._value_keys), int(Outcome.SAME_VALUE), int(Outcome.RACE))
+        outcome: np.ndarray = np.array([Outcome.RACE, Outcome.SAME_VALUE, Outcome.SAME_REAL])[same_values(rows, a, b, self._value_keys)]
         outcome[in_lockstep(rows, a, b) & ~atomics_clash(rows, a, b)] = Outcome.LOCKSTEP
         if space is Space.GLOBAL:  # shared memory is looked at while its threads run, when what becomes of a value is not known
             reads = np.flatnonzero((rows.kind[a] == READ) | (rows.kind[b] == READ))
@@ -163,7 +165,7 @@ class Report:
         tensor, index, offset = self._place(space, int(low[0]))
         where = f"{space.value} memory" if not tensor else f"{tensor}[{', '.join(map(str, index))}]"
         kind = _KINDS[outcome]
-        happens = "write the same value to the same bytes" if outcome is Outcome.SAME_VALUE else "touch the same bytes"
+        happens = "write the same value to the same bytes" if outcome in (Outcome.SAME_VALUE, Outcome.SAME_REAL) else "touch the same bytes"
         whose = "one thread" if rows.cells.thread[a] == rows.cells.thread[b] else "two threads"
         message = f"{kind} on {where} ({conflict}): {roles[0]} and {roles[1]} of {whose} {happens}, unordered{_AMOUNTS[outcome]}"
         details = {"conflict": conflict}
@@ -261,11 +263,12 @@ def _overlap(rows: Rows, a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.n
 
 
 def same_values(rows: Rows, a: np.ndarray, b: np.ndarray, value_keys: ValueKeys = ()) -> np.ndarray:
-    """Whether both accesses of a pair are plain writes that leave the same value in every common byte.
+    """1 where both accesses of a pair are plain writes that leave the same value in every common byte, 2 where it is the same but for its
+    rounding, else 0.
 
     ``value_keys`` map stored values to numbers that are equal where the bits are equal in every schedule; they are asked only
     about pairs whose values differ as given (two lanes of a butterfly reduction hold x+y and y+x)."""
-    out = np.zeros(len(a), bool)
+    out = np.zeros(len(a), np.int64)
     kinds = rows.kind[a] & rows.kind[b] & WRITE
     candidates = np.flatnonzero((kinds != 0) & (((rows.kind[a] | rows.kind[b]) & (ATOMIC | ASYNC)) == 0))
     if not len(candidates):
@@ -282,8 +285,8 @@ def same_values(rows: Rows, a: np.ndarray, b: np.ndarray, value_keys: ValueKeys 
 
 
 def _equal_where_common(one: Column, p: np.ndarray, two: Column, q: np.ndarray, value_keys: ValueKeys) -> np.ndarray:
-    """Whether stores p[i] of one column and q[i] of another agree in the bytes that they share."""
-    out = np.zeros(len(p), bool)
+    """How stores p[i] of one column and q[i] of another agree in the bytes that they share (see ``same_values``)."""
+    out = np.zeros(len(p), np.int64)
     if one.values is None or two.values is None:
         return out
     x, y = one.values.reshape(len(one.threads), -1), two.values.reshape(len(two.threads), -1)
@@ -298,14 +301,17 @@ def _equal_where_common(one: Column, p: np.ndarray, two: Column, q: np.ndarray, 
         common = min(x.shape[1] - first, y.shape[1] - second)
         mine, theirs = slice(first, first + common), slice(second, second + common)
         equal = (x[p[some], mine] == y[q[some], theirs]).all(axis=1)
+        how = equal.astype(np.int64)
         for keys_of in value_keys:
-            if equal.all():
+            rounded = isinstance(keys_of, WeakKeys) and keys_of.rounded
+            if equal.all() or (rounded and one.instruction != two.instruction):
                 break
             u, v = one.value_keys(keys_of), two.value_keys(keys_of)
             now = equal | (u[p[some], mine] == v[q[some], theirs]).all(axis=1)
             if isinstance(keys_of, WeakKeys) and (now != equal).any():
                 weak = some[now != equal]
                 keys_of.pairs.append((x[p[weak], mine], y[q[weak], theirs]))
+            how[now & ~equal] = 2 if rounded else 1
             equal = now
-        out[some] = equal
+        out[some] = how
     return out

@@ -10,9 +10,9 @@ from normal_terms import Builder, prove
 from ptx_engine.decide.budget import Meter
 from ptx_engine.decide.columns import Columns
 from ptx_engine.decide.dot_lists import DotLists
-from ptx_engine.decide.templates import ClassResult, Outcome, ProofBudget, prove_columns
+from ptx_engine.decide.templates import ClassResult, Outcome, ProofBudget, prove_apart, prove_columns
 from ptx_engine.decide.walk import Walker
-from ptx_engine.terms import NAN, NEG_INF, UNDEF, Arena, Op
+from ptx_engine.terms import NAN, NEG_INF, UNDEF, Arena, Const, Op
 
 
 def _matmul(m: int, n: int, k: int, skip: tuple[int, int] | None = None) -> tuple[Arena, np.ndarray, np.ndarray]:
@@ -234,3 +234,25 @@ def test_inputs_far_beyond_the_number_of_terms_beside_terms() -> None:
         (Outcome.EQUAL, [0, 2]),
         (Outcome.EQUAL, [1, 3]),
     ]
+
+
+@pytest.mark.parametrize("lane", [None, 0, 5])
+def test_lanes_of_a_butterfly_are_proved_from_one_template(lane: int | None) -> None:
+    """Weighted means of 8 lanes, merged by exchanges at distances 4, 2, 1, each lane beginning with its own: lane i against lane 0. One
+    lane that takes another part of the last difference is told."""
+    arena = Arena()
+    mean, lanes = arena.add_input("x", 8, "f32").ids(np.arange(8)), np.arange(8)
+    weights = [mpq(i % 3 + 1) for i in range(8)]
+    for distance in (4, 2, 1):
+        other = lanes ^ distance
+        parts = [weights[j] / (weights[i] + weights[j]) for i, j in zip(lanes, other)]
+        if distance == 1 and lane is not None:
+            parts[lane] /= 2
+        constants = np.array([arena.const(Const(part)) for part in parts], np.int32)
+        mean = arena.fma(arena.sub(mean[other], mean), constants, mean)
+        weights = [weights[i] + weights[j] for i, j in zip(lanes, other)]
+    results = prove_apart(arena, np.repeat(np.ravel(mean)[:1], 8), np.ravel(mean), ProofBudget(60))
+    outcomes = {int(m): r.outcome for r in results for m in r.members}
+    wrong = set() if lane is None else set(range(1, 8)) if lane == 0 else {lane}
+    assert {m for m, outcome in outcomes.items() if outcome is not Outcome.EQUAL} == wrong
+    assert len(outcomes) == 8

@@ -17,6 +17,19 @@ LOAD = OWN + "ld.param.u64 %d5, [x];\nmul.wide.u32 %d6, %r0, 4;\nadd.u64 %d5, %d
 STORE = "\nst.global.f32 [%d1], %f9;"
 N = 64
 
+#: three turns of a loop; what is done where the sum was not negative stands behind the loop and jumps back into it
+ROTATED = (
+    "mov.u32 %r2, 0;\nmov.f32 %f9, %f0;\nbra H;\nJ:\nadd.u32 %r2, %r2, 1;\nsetp.lt.u32 %p2, %r2, 3;\n@!%p2 bra E;\n"
+    "H:\nsetp.lt.f32 %p1, %f9, 0f00000000;\nadd.f32 %f9, %f9, 0f3F800000;\n@%p1 bra J;\n{}\nbra J;\nE:"
+)
+
+
+def three_turns(x):
+    for _ in range(3):
+        x = x + 1 if x < 0 else (x + 1) / 2
+    return x
+
+
 CASES = {
     "one arm": ("mov.f32 %f9, %f0;\nsetp.lt.f32 %p1, %f0, 0f00000000;\n@!%p1 bra J;\nneg.f32 %f9, %f0;\nJ:", abs),
     "two arms": (
@@ -40,6 +53,12 @@ CASES = {
     "predicates are selected too": (
         "setp.lt.f32 %p1, %f0, 0f00000000;\nsetp.lt.f32 %p2, %f0, 0f3F800000;\n@%p1 bra J;\nsetp.gt.f32 %p2, %f0, 0f40000000;\nJ:\nselp.f32 %f9, 0f3F800000, 0f00000000, %p2;",
         lambda x: float(x < 1) if x < 0 else float(x > 2),
+    ),
+    "an arm behind the loop that it is in": (ROTATED.format("mul.f32 %f9, %f9, 0f3F000000;"), three_turns),
+    "arms behind one another in reverse": (
+        "setp.lt.f32 %p1, %f0, 0f00000000;\nbra S;\nJ:\nadd.f32 %f9, %f9, 0f3F800000;\nbra E;\nB:\nadd.f32 %f9, %f9, %f9;\nbra J;\n"
+        "A:\nmov.f32 %f9, 0f40400000;\nbra B;\nS:\nmov.f32 %f9, %f0;\n@%p1 bra A;\nsetp.gt.f32 %p2, %f0, 0f3F800000;\n@%p2 bra B;\nbra J;\nE:",
+        lambda x: 7 if x < 0 else 2 * x + 1 if x > 1 else x + 1,
     ),
     "what a call passes through local memory": (
         "{\n.local .b32 a;\nmov.f32 %f9, %f0;\nsetp.lt.f32 %p1, %f0, 0f00000000;\n@!%p1 bra J;\nst.local.f32 [a], %f0;\nld.local.f32 %f1, [a];\n"
@@ -97,6 +116,10 @@ REFUSED = {
     "local memory that is read before it is written": (
         "{\n.local .b32 a;\nmov.f32 %f9, %f0;\nsetp.lt.f32 %p1, %f0, 0f00000000;\n@!%p1 bra J;\nld.local.f32 %f9, [a];\nst.local.f32 [a], %f0;\nJ:\n}"
     ),
+    "a store in an arm that jumps back": ROTATED.format("st.global.f32 [%d1], %f0;"),
+    "an arm that jumps back to the branch": ROTATED.format("mul.f32 %f9, %f9, 0f3F000000;\nbra H;"),
+    "a loop in an arm": ROTATED.format("L:\nmul.f32 %f9, %f9, 0f3F000000;\nsetp.gt.f32 %p3, %f9, 0f3F800000;\n@%p3 bra L;"),
+    "arms that never meet": "setp.lt.f32 %p1, %f0, 0f00000000;\nmov.f32 %f9, %f0;\n@%p1 bra A;\nL:\nadd.f32 %f9, %f9, %f9;\nbra L;\nA:",
     "a loop": "mov.f32 %f9, %f0;\nL:\nmul.f32 %f9, %f9, 0f3F000000;\nsetp.gt.f32 %p1, %f9, 0f3F800000;\n@%p1 bra L;",
     "a register of one arm only": "setp.lt.f32 %p1, %f0, 0f00000000;\n@%p1 bra J;\nmov.f32 %f9, %f0;\nJ:",
     "bits of no known type": (

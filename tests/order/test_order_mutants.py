@@ -79,8 +79,8 @@ MUTANTS = [
     ("checker", "self._beyond_barriers |= not bool(full.all())", "pass"),
     ("checker", "full = counts == np.minimum(self._warp_size, self._n - first)", "full = counts > 0"),
     ("checker", "self._access(Space.GLOBAL, READ | ASYNC, instruction", "self._access(Space.GLOBAL, READ, instruction"),
-    ("report", "out[some] = equal", "out[some] = True"),
-    ("report", "out[some] = equal", "out[some] = False"),
+    ("report", "out[some] = how", "out[some] = 1"),
+    ("report", "out[some] = how", "out[some] = 0"),
 ]
 
 

@@ -134,7 +134,7 @@ class TimedMachine(Machine):
     """A machine whose checker is timed."""
 
     def _checker(self, shared_bytes: int) -> TimedChecker:
-        keys: ValueKeys = (*same_value_keys(self.bound.arena), self.agreement)
+        keys: ValueKeys = (*same_value_keys(self.bound.arena), *self.agreement)
         return TimedChecker(self.bound.launch, shared_bytes, self.bound.buffers, value_keys=keys, reach=lambda pc: self.data_flow.reach(pc))
 
 
