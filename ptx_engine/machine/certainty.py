@@ -1,8 +1,8 @@
 """Which waits for an mbarrier are certain: whatever has an effect after them runs only after their success.
 
-A data-flow analysis over the blocks. Towards the tests of one place (the same address and phase operands) a way through the program is
-untested, or the last test has failed or passed; where a way that has passed meets one that has not, the outcome is open, and an
-instruction with an effect there makes the tests that have failed uncertain: some schedule comes there without the success, so nothing is
+A data-flow analysis over the blocks. Towards the tests of one place (the same address and phase operands, and memory order) a way through
+the program is untested, or the last test has failed or passed; where a way that has passed meets one that has not, the outcome is open, and
+an instruction with an effect there makes the tests that have failed uncertain: some schedule comes there without the success, so nothing is
 ordered by it. The other tests of the place are judged without them, and are certain if nothing about them depends on the uncertain ones:
 neither whether they are executed (a branch by an uncertain outcome leads to them) nor for what they ask. Then every schedule executes
 them alike, and comes to no effect after them without their success.
@@ -14,12 +14,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ptx_engine.errors import UnsupportedError
+from ptx_engine.machine.bounds import FALSE, TRUE, evaluate, forget
 from ptx_engine.machine.conditional import Conditional
 from ptx_engine.machine.control_flow import EXIT, Graph
 from ptx_engine.machine.data_flow import ARITHMETIC
 from ptx_engine.machine.influence import SILENT, is_wait
 from ptx_engine.machine.recording import Uses
-from ptx_engine.syntax.ast import Instruction, IntLit, Operand, Pair, Reg
+from ptx_engine.syntax.ast import Instruction, Operand
 
 #: sets of places are bits of a signed word, by thread
 MAX_PLACES = 63
@@ -46,7 +47,8 @@ class _Seen:
         return self.moved | (self.failed if self.passed else frozenset())
 
 
-Place = tuple[Operand, Operand]
+#: address and phase operands, and what makes a success tell something else: tests .relaxed, and by .parity
+Place = tuple[Operand, Operand, bool, bool]
 
 
 @dataclass(frozen=True)
@@ -101,7 +103,8 @@ class Certainty:
         found: dict[Place, list[int]] = {}
         for pc, instruction in enumerate(self._instructions):
             if is_wait(instruction) and pc in self._uses:
-                found.setdefault((instruction.operands[1], instruction.operands[2]), []).append(pc)
+                relaxed, parity = (m in instruction.modifiers for m in ("relaxed", "parity"))
+                found.setdefault((instruction.operands[1], instruction.operands[2], relaxed, parity), []).append(pc)
         return found
 
     def _certain(self, sites: frozenset[int]) -> frozenset[int]:
@@ -180,94 +183,16 @@ class Certainty:
 
     def _meaning(self, wait: int, end: int, predicate: int | None) -> bool | None:
         """What the branch's predicate is after a success: the wait's own predicate, or one made from it by selp and setp."""
-        held: dict[int, int | bool] = dict.fromkeys(self._uses[wait].writes, True)
-        failed: dict[int, int | bool] = dict.fromkeys(self._uses[wait].writes, False)
+        held, failed = (dict.fromkeys(self._uses[wait].writes, outcome) for outcome in (TRUE, FALSE))
         for pc in range(wait + 1, end):
-            row, instruction = self._uses.get(pc), self._instructions[pc]
-            if row is None or (row.writes.isdisjoint(held) and row.reads.isdisjoint(held)):
+            row = self._uses.get(pc)
+            if row is None:
                 continue
-            values = [evaluate(instruction, known, self._register) for known in (held, failed)]
-            for known, found in zip((held, failed), values):
-                for r in row.writes:
-                    known.pop(r, None)
-                known |= found if row.predicate is None else {}
-        if predicate is None or predicate not in held or predicate not in failed or held[predicate] == failed[predicate]:
+            for known in (held, failed):
+                found = {} if row.predicate is not None else evaluate(self._instructions[pc], known, self._register)
+                forget(known, row.writes)
+                known |= found
+        values = [known[predicate].single if predicate in known else None for known in (held, failed)]
+        if predicate is None or None in values or values[0] == values[1]:
             return None
-        return bool(held[predicate])
-
-
-_COMPARE: dict[str, Callable[[int, int], bool]] = {
-    "eq": lambda a, b: a == b, "ne": lambda a, b: a != b, "lt": lambda a, b: a < b, "le": lambda a, b: a <= b,
-    "gt": lambda a, b: a > b, "ge": lambda a, b: a >= b,
-}  # fmt: skip
-
-
-def evaluate(instruction: Instruction, known: Mapping[int, int | bool], register: Callable[[str], int]) -> dict[int, int | bool]:
-    """What an instruction leaves in registers, given some others; without those of which that is not known."""
-    target = instruction.operands[0] if instruction.operands else None
-    found = _result(instruction, known, register) if isinstance(target, (Reg, Pair)) else None  # (not the halves of a register)
-    if found is None:
-        return {}
-    if isinstance(target, Reg):
-        return {register(target.name): found}
-    assert isinstance(target, Pair)  # a comparison and its opposite
-    both = ((target.first, found), (target.second, not found)) if instruction.opcode == "setp" else ()
-    return {register(operand.name): truth for operand, truth in both if isinstance(operand, Reg)}
-
-
-def _result(instruction: Instruction, known: Mapping[int, int | bool], register: Callable[[str], int]) -> int | bool | None:
-    """The one result of an instruction, the first of two, as bits of its type."""
-    opcode, kind = instruction.opcode, instruction.modifiers[-1] if instruction.modifiers else ""
-
-    def value(operand: Operand) -> int | bool | None:
-        if isinstance(operand, IntLit):
-            return operand.value
-        return known.get(register(operand.name)) if isinstance(operand, Reg) else None
-
-    sources = [value(operand) for operand in instruction.operands[1:]]
-    if opcode == "vote" and kind == "pred":
-        return _vote(instruction, sources[0])
-    if opcode == "cvt":
-        return _converted(instruction.modifiers, sources[0])
-    if opcode == "mov":
-        return _bits(sources[0], kind)
-    if opcode == "selp" and len(sources) == 3 and sources[2] is not None:
-        return _bits(sources[0] if sources[2] else sources[1], kind)
-    if len(sources) != 2:
-        return None
-    a, b = (_bits(source, kind) for source in sources)
-    if opcode == "and":
-        if a == 0 or b == 0:
-            return 0  # whatever the other one is
-        return None if a is None or b is None else a & b
-    compare = _COMPARE.get(instruction.modifiers[0]) if opcode == "setp" else None
-    if compare is None or a is None or b is None:
-        return None
-    return compare(_number(a, kind), _number(b, kind))
-
-
-def _vote(instruction: Instruction, own: int | bool | None) -> bool | None:
-    """A thread is among those whose votes it asks for: its own decides against all, and for any."""
-    against = own is not None and bool(own) is ("any" in instruction.modifiers)
-    return bool(own) if against and ("all" in instruction.modifiers or "any" in instruction.modifiers) else None
-
-
-def _converted(modifiers: Sequence[str], source: int | bool | None) -> int | None:
-    """An integer in a wider or narrower register; beyond the type there are copies of its sign, or zeros."""
-    if len(modifiers) < 2 or "sat" in modifiers:
-        return None
-    bits = _bits(source, modifiers[-1])
-    found = None if bits is None else _bits(_number(bits, modifiers[-1]), modifiers[-2])
-    return None if found is None else _number(found, modifiers[-2])
-
-
-def _bits(value: int | bool | None, kind: str) -> int | bool | None:
-    """The bits that an operand of a type has; None where it is no integer's type."""
-    if value is None or kind == "pred":
-        return None if value is None else bool(value)
-    return int(value) & (1 << int(kind[1:])) - 1 if kind[:1] in ("b", "s", "u") and kind[1:].isdigit() else None
-
-
-def _number(bits: int | bool, kind: str) -> int:
-    """Bits as a number of their type."""
-    return int(bits) - (1 << int(kind[1:])) if kind[:1] == "s" and int(bits) >> int(kind[1:]) - 1 else int(bits)
+        return bool(values[0])

@@ -208,7 +208,7 @@ class Machine:
 
     def _push(self, g: Group, pc: int) -> None:
         if pc >= len(self.program.flat.instructions):
-            self._exit(g)
+            self._exit(g, pc)
             return
         g.pc = pc
         self._ready += 1
@@ -372,11 +372,10 @@ class Machine:
             self._push(g, end.targets[0])
         elif end.kind == "branch":
             self.polling.add(g, end, self.memory.writes)
-        elif end.kind == "exit":
-            self._exit(g)
-        elif end.kind == "trap":
-            self.log.add("trap", "a thread executes trap", g, np.arange(g.n), end.pc)
-            self._exit(g)
+        elif end.kind in ("exit", "trap"):
+            if end.kind == "trap":
+                self.log.add("trap", "a thread executes trap", g, np.arange(g.n), end.pc)
+            self._exit(g, end.pc)
         else:
             self._barrier(g, end)
 
@@ -389,10 +388,10 @@ class Machine:
             chosen = np.flatnonzero(column == value)
             self._push(g if len(chosen) == g.n else self._subset(g, chosen, live), target)
 
-    def _exit(self, g: Group) -> None:
+    def _exit(self, g: Group, pc: int) -> None:
         self.barriers.exited(g.threads)
         self.warp_syncs.exited(g.threads)
-        self.order.exit(g.threads)
+        self.order.exit(g.threads, pc)
 
     # --- barriers -------------------------------------------------------------------------------
 

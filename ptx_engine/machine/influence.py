@@ -15,7 +15,8 @@ from ptx_engine.machine.recording import Uses
 from ptx_engine.syntax.ast import Instruction
 
 #: instructions without a result that nobody sees either
-SILENT = frozenset({"nanosleep", "fence", "membar", "prefetch", "bra", "brx", "ret", "exit"})
+FENCES = frozenset({"fence", "membar"})
+SILENT = FENCES | {"nanosleep", "prefetch", "bra", "brx", "ret", "exit"}
 WAITS = frozenset({"test_wait", "try_wait"})
 #: instructions of a thread that only clears up: nothing is loaded, arrived at or stored to global memory
 CLEARING = frozenset({"activemask", "match", "vote", "shfl", "elect", "redux", "atom", "red"})

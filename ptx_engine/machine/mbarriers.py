@@ -315,7 +315,7 @@ class Mbarriers:
         memory, key = PhaseMemory.ORDERED if how.acquires else PhaseMemory.RELAXED, lanes.objects.address
         place = self._doubtful.get(instruction, self._sure.get(instruction))
         if place is not None:  # what the last success tells replaces what an earlier one at this place has told
-            self._memory.order.mbarrier_tested(place, lanes.threads, key, memory, parity=how.parity)
+            self._memory.order.mbarrier_tested(instruction, place, lanes.threads, key, memory, parity=how.parity)
         if instruction not in self._doubtful:
             self._memory.order.mbarrier_wait(instruction, lanes.threads, key, memory, parity=how.parity)
 

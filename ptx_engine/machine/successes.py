@@ -1,9 +1,9 @@
 """Where a thread can only be if a test of an mbarrier has succeeded, of tests that are not repeated until they do (``certainty``).
 
-A data-flow analysis over the blocks, for the tests of one place (the same address and phase operands): on all ways to an instruction the
-last test has succeeded, by the branches that were taken or by its own guard. In every schedule, whoever executes such an instruction has
-seen that success; so what the success tells holds there, and nowhere else. Where the last test was a certain one, on all ways, nothing
-need be told: what that one tells is known from then on.
+A data-flow analysis over the blocks, for the tests of one place (``certainty``): on all ways to an instruction the last test has
+succeeded, or one before it for the same phase, by the branches that were taken or by the instruction's own guard. In every schedule,
+whoever executes such an instruction has seen that success; so what the success tells holds there, and nowhere else. Where the last test
+was a certain one, on all ways, nothing need be told: what that one tells is known from then on.
 """
 
 from __future__ import annotations
@@ -11,9 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntFlag
+from functools import reduce
 
-from ptx_engine.machine.certainty import Doubtful, evaluate
+from ptx_engine.machine.bounds import FALSE, TRUE, Bounds, evaluate, forget, hull
+from ptx_engine.machine.certainty import Doubtful
 from ptx_engine.machine.control_flow import EXIT, Graph
+from ptx_engine.machine.data_flow import ARITHMETIC
+from ptx_engine.machine.influence import FENCES, SILENT
 from ptx_engine.machine.recording import Uses
 from ptx_engine.syntax.ast import Instruction
 
@@ -29,43 +33,65 @@ class Way(IntFlag):
     SURE = 8
 
 
+#: ways that registers are followed on together
+AFTER = (Way.PASSED | Way.SURE, Way.FAILED, Way.UNTESTED)
+#: values that are counted up to, where ways meet on which they differ: the analysis must end
+MOST_COUNTED = 8
+#: ends of a thread
+ENDS = frozenset({"ret", "exit", "trap"})
+Told = dict[int, Bounds]
+
+
 @dataclass
 class _State:
-    """What ways to a point have seen of the last test, and registers that tell it: their values after a success and after a failure
-    (None: either)."""
+    """What ways to a point have seen, and what registers hold on those of each kind of ``AFTER``. ``fresh``: since the tests of the ways
+    that have passed nothing was computed anew that the place is made of, and nothing done from which the thread could have learned more:
+    what a success tells is what the next one would."""
 
     way: Way = Way.UNTESTED
-    told: dict[int, tuple[int | bool | None, int | bool | None]] = field(default_factory=dict)
+    told: tuple[Told, Told, Told] = field(default_factory=lambda: ({}, {}, {}))
+    fresh: bool = True
 
-    def met(self, other: _State, pure: frozenset[int]) -> _State:
-        """Where ways meet. A way without a test has not written the ``pure`` registers: who reads them there has come the other way."""
-        told: dict[int, tuple[int | bool | None, int | bool | None]] = {}
-        for r in self.told.keys() | other.told.keys():
-            if any(s.way & Way.UNTESTED and r not in s.told and (r not in pure or s.way != Way.UNTESTED) for s in (self, other)):
-                continue
-            after = tuple(self._agreed(other, r, i, ways) for i, ways in enumerate((Way.PASSED | Way.SURE, Way.FAILED)))
-            if after != (None, None):
-                told[r] = after  # type: ignore[assignment]
-        return _State(self.way | other.way, told)
+    def copy(self, way: Way) -> _State:
+        """The same, for some of the ways."""
+        return _State(way, tuple(dict(t) if way & w else {} for t, w in zip(self.told, AFTER)), self.fresh)  # type: ignore[arg-type]
 
-    def _agreed(self, other: _State, r: int, i: int, ways: Way) -> int | bool | None:
-        """The value of a register after a success (``i`` = 0) or a failure (1) by those states that ways have come to with it."""
-        values = {s.told.get(r, (None, None))[i] for s in (self, other) if s.way & ways}
-        return values.pop() if len(values) == 1 else None
+    def met(self, other: _State) -> _State:
+        """Where ways meet."""
+        both = zip(self.told, other.told, AFTER)
+        told = tuple(_met(mine if self.way & w else None, theirs if other.way & w else None) for mine, theirs, w in both)
+        fresh = all(s.fresh for s in (self, other) if s.way & Way.PASSED)
+        return _State(self.way | other.way, told, fresh)  # type: ignore[arg-type]
 
-    def constants(self) -> dict[int, tuple[int | bool | None, int | bool | None]]:
-        """The registers that have one value on all ways on which they are read."""
-        present = [i for i, ways in enumerate((Way.PASSED | Way.SURE, Way.FAILED)) if self.way & ways]
-        values = {r: {v[i] for i in present} for r, v in self.told.items()}
-        return {r: (one, one) for r, v in values.items() if len(v) == 1 and (one := v.pop()) is not None}
+    def constants(self, pure: frozenset[int]) -> frozenset[int]:
+        """The registers that have one value on all ways on which they are read: a way without a test has not written the ``pure`` ones."""
+        present = [told for told, w in zip(self.told, AFTER) if self.way & w]
+        values: dict[int, set[int | None]] = {r: set() for told in present for r in told}
+        for r, found in values.items():
+            asked = [t for t in present if t is not self.told[2] or r not in pure]
+            found.update(t[r].single if r in t else None for t in asked)
+        return frozenset(r for r, found in values.items() if len(found) == 1 and None not in found)
 
-    def given(self, predicate: int, truth: bool) -> Way:
+    def given(self, predicate: int, truth: bool, pure: frozenset[int]) -> Way:
         """The ways on which a predicate has a value; where it tells there was a test."""
-        if predicate not in self.told:
-            return self.way
-        succeeded, failed = self.told[predicate]
-        fits = Way.PASSED | Way.SURE if succeeded is None or bool(succeeded) is truth else Way.NONE
-        return self.way & (fits | (Way.FAILED if failed is None or bool(failed) is truth else Way.NONE))
+        way = Way.NONE
+        for told, w in zip(self.told, AFTER):
+            if predicate not in told or told[predicate].single in (None, int(truth)):
+                way |= self.way & w
+        tells = predicate in pure and (predicate in self.told[0] or predicate in self.told[1])
+        return way & ~Way.UNTESTED if tells else way
+
+
+def _met(a: Told | None, b: Told | None) -> Told:
+    """What registers hold where ways of one kind meet; None for no way of that kind."""
+    if a is None or b is None:
+        return dict(a or b or {})
+    found: Told = {}
+    for r in a.keys() & b.keys():
+        either = hull(a[r], b[r])
+        if a[r] == b[r] or either.high <= MOST_COUNTED:
+            found[r] = either
+    return found
 
 
 Look = Callable[[int, Way, _State], None]
@@ -79,6 +105,7 @@ class Successes:
         register: Callable[[str], int],
     ) -> None:  # fmt: skip
         self._instructions, self._uses, self._graph, self._ends, self._register = instructions, uses, graph, ends, register
+        self._known_pure: dict[frozenset[int], frozenset[int]] = {}
 
     def behind(self, place: Doubtful) -> tuple[set[int], set[int]]:
         """The instructions that only threads execute whose last test at a place has succeeded; not where it was always a certain one.
@@ -92,8 +119,12 @@ class Successes:
                 if not way & Way.UNTESTED:
                     behind.add(pc)
 
+        off = Way.NONE  # the ways that run off the end
         for block, state in self._states(place).items():
-            self._through(block, state, place, look)
+            end = self._instructions[self._ends[block]]
+            for target, after in self._through(block, state, place, look):
+                off |= after.way if target == EXIT and (end.opcode not in ENDS or end.predicate is not None) else Way.NONE
+        look(len(self._instructions), off, _State())
         return behind, passed
 
     def constants(self, place: Doubtful) -> dict[int, frozenset[int]]:
@@ -101,7 +132,7 @@ class Successes:
         found: dict[int, frozenset[int]] = {}
 
         def look(pc: int, way: Way, state: _State) -> None:
-            found[pc] = frozenset(state.constants())
+            found[pc] = state.constants(self._pure(place.sites))
 
         for block, state in self._states(place).items():
             self._through(block, state, place, look)
@@ -109,14 +140,13 @@ class Successes:
 
     def _states(self, place: Doubtful) -> dict[int, _State]:
         """What ways to each block have seen."""
-        pure = self._pure(place.sites)
         states: dict[int, _State] = {self._graph.entry: _State()}
         stack = [self._graph.entry]
         while stack:  # ways only grow and registers that tell only get fewer
             block = stack.pop()
             for target, after in self._through(block, states[block], place, None):
                 known = states.get(target)
-                new = after if known is None else known.met(after, pure)
+                new = after if known is None else known.met(after)
                 if target != EXIT and new != known:
                     states[target] = new
                     stack.append(target)
@@ -124,50 +154,66 @@ class Successes:
 
     def _pure(self, sites: frozenset[int]) -> frozenset[int]:
         """Registers that are written from nothing else but results of tests: without a test they are not written, or from what is not."""
-        written = {r for row in self._uses.values() for r in row.writes}
-        pure: set[int] = set()
-        while True:  # the least such set
-            others = {r for pc, row in self._uses.items() if pc not in sites and pure.isdisjoint(row.reads) for r in row.writes}
-            if written - others == pure:
-                return frozenset(pure)
-            pure = written - others
+        if sites not in self._known_pure:
+            written = {r for row in self._uses.values() for r in row.writes}
+            pure: set[int] = set()
+            while True:  # the least such set
+                others = {r for pc, row in self._uses.items() if pc not in sites and pure.isdisjoint(row.reads) for r in row.writes}
+                if written - others == pure:
+                    break
+                pure = written - others
+            self._known_pure[sites] = frozenset(pure)
+        return self._known_pure[sites]
 
     def _through(self, block: int, state: _State, place: Doubtful, look: Look | None) -> list[tuple[int, _State]]:
         """The states on the edges from a block; ``look`` is told of each instruction the ways that execute it, and the state."""
-        state = _State(state.way, dict(state.told))
+        state, pure = state.copy(state.way), self._pure(place.sites)
         for pc in range(block, self._ends[block] + 1):
             instruction, row = self._instructions[pc], self._uses.get(pc)
             guard = None if row is None else row.predicate
-            way = state.way if guard is None else state.given(guard, not instruction.negated)
+            way = state.way if guard is None else state.given(guard, not instruction.negated, pure)
             if look is not None:
                 look(pc, way, state)
             if pc in place.sites:
                 state = self._tested(pc, state, Way.SURE if pc in place.sure else Way.PASSED)
-            elif row is not None:
-                self._write(instruction, row, state)
-        return self._edges(block, state)
+            else:
+                state.fresh &= self._keeps(instruction, row, place)
+                if row is not None:
+                    self._write(instruction, row, state, pure)
+        return self._edges(block, state, pure)
+
+    def _keeps(self, instruction: Instruction, row: Uses | None, place: Doubtful) -> bool:
+        """Whether the next test of a place is for the same phase, by who knows the same as before, as far as an instruction goes."""
+        silent = instruction.opcode in ARITHMETIC or (instruction.opcode in SILENT and instruction.opcode not in FENCES)
+        return silent and (row is None or not any(row.writes & self._uses[pc].reads for pc in place.sites))
 
     def _tested(self, pc: int, state: _State, passed: Way) -> _State:
+        """After a test. One that follows a fresh success takes nothing back, if it fails."""
         row = self._uses[pc]
         if row.predicate is not None:  # some have tested, others not
-            return _State(state.way | passed | Way.FAILED)
-        return _State(passed | Way.FAILED, {**state.constants(), **dict.fromkeys(row.writes, (True, False))})
+            return _State(state.way | passed | Way.FAILED, fresh=state.fresh or not state.way & Way.PASSED)
+        before = state.copy(state.way)
+        for told in before.told:
+            forget(told, row.writes)
+        kept = bool(state.way & Way.PASSED) and state.fresh
+        held = before.told[0] if kept else None
+        others = [t for t, w in zip(before.told, (Way.SURE if kept else AFTER[0], *AFTER[1:])) if state.way & w]
+        rest = reduce(_met, others) if others else None
+        new = [None if rest is None else {**rest, **dict.fromkeys(row.writes, value)} for value in (TRUE, FALSE)]
+        way = (Way.PASSED if kept else Way.NONE) | (passed | Way.FAILED if rest is not None else Way.NONE)
+        return _State(way, (_met(held, new[0]), dict(new[1] or {}), {}))
 
-    def _write(self, instruction: Instruction, row: Uses, state: _State) -> None:
-        values: list[dict[int, int | bool]] = [{}, {}]
-        if row.predicate is None and not row.reads.isdisjoint(state.told):
-            known = [{r: v[i] for r, v in state.told.items() if v[i] is not None} for i in (0, 1)]
-            values = [evaluate(instruction, values_of, self._register) for values_of in known]  # type: ignore[arg-type]
-        for r in row.writes:
-            state.told.pop(r, None)
-            if r in values[0] or r in values[1]:
-                state.told[r] = (values[0].get(r), values[1].get(r))
+    def _write(self, instruction: Instruction, row: Uses, state: _State, pure: frozenset[int]) -> None:
+        for told, w in zip(state.told, AFTER):
+            values = {} if row.predicate is not None or not state.way & w else evaluate(instruction, told, self._register)
+            forget(told, row.writes)
+            told |= {r: v for r, v in values.items() if w != Way.UNTESTED or r not in pure}
 
-    def _edges(self, block: int, state: _State) -> list[tuple[int, _State]]:
+    def _edges(self, block: int, state: _State, pure: frozenset[int]) -> list[tuple[int, _State]]:
         targets, end = self._graph.successors[block], self._ends[block]
         row, instruction = self._uses.get(end), self._instructions[end]
         if len(targets) != 2 or row is None or row.predicate is None or instruction.opcode != "bra":
             return [(target, state) for target in targets]
         taken = not instruction.negated
-        ways = (state.given(row.predicate, taken), state.given(row.predicate, not taken))
-        return [(target, _State(way, dict(state.told))) for target, way in zip(targets, ways) if way != Way.NONE]
+        ways = (state.given(row.predicate, taken, pure), state.given(row.predicate, not taken, pure))
+        return [(target, state.copy(way)) for target, way in zip(targets, ways) if way != Way.NONE]

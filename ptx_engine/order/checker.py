@@ -382,12 +382,13 @@ class OrderChecker:
         self._event(Renewal(self._tick(), self._batch, slots, key))
 
     def mbarrier_tested(
-        self, place: int, threads: np.ndarray, key: int, memory: PhaseMemory = PhaseMemory.ORDERED, *, parity: bool = False
-    ) -> None:
+        self, instruction: int, place: int, threads: np.ndarray, key: int, memory: PhaseMemory = PhaseMemory.ORDERED, *,
+        parity: bool = False,
+    ) -> None:  # fmt: skip
         """Threads (sorted) have tested with success, at a place that has a number, where others go on after a failure, too."""
         self._stand(threads, 0)
         self._unsettled[threads] |= 1 << place
-        self._event(Tested(self._tick(), self._batch, threads, place, key, memory, parity))
+        self._event(Tested(self._tick(), self._batch, threads, place, key, instruction, memory, parity))
 
     def settle(self, instruction: int, threads: np.ndarray) -> None:
         """Threads come to an instruction: where every schedule comes to it, after tests that have succeeded by then, they know what those
@@ -425,8 +426,9 @@ class OrderChecker:
         self._fences = True
         self._events.append(Fence(self._tick(), self._batch, threads, scope.beyond_cta))
 
-    def exit(self, threads: np.ndarray) -> None:
-        """Threads exit. Later barriers of their CTA do not wait for them and say nothing about their accesses."""
+    def exit(self, threads: np.ndarray, instruction: int = -1) -> None:
+        """Threads exit (by an instruction). Later barriers of their CTA do not wait for them and say nothing about their accesses."""
+        self.settle(instruction, threads)
         slots_of = self._batch.slot(threads)
         self._live -= np.bincount(slots_of, minlength=self._batch.slots)
         if self._batch.exit_cap is None:

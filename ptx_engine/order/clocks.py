@@ -330,6 +330,8 @@ class Clocks:
         for thread, places in zip(event.batch.grid_threads(event.threads).tolist(), event.places.tolist()):
             before, gained = self._suppositions.stand(thread, places, self.known(thread), settled=event.settled)
             self._set(thread, event.seq, joined([before, *gained]) if gained else before)
+            if event.settled:
+                self.phases.settle(thread, places, event.seq)
 
     def with_own(self, clock: Clock, threads: list[int], seq: int) -> Clock:
         """The clock plus all that these threads of one CTA have done before ``seq``."""

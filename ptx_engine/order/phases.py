@@ -3,7 +3,8 @@
 Two rules make the phase in which an arrival counts, and what a wait means, the same in every schedule: an arrival in phase k + 1 comes
 after a successful wait for phase k, and every wait for phase k comes before phase k + 1 completes. Before and after are of execution,
 which also follows what gives no memory order (.relaxed, copies). A wait by parity means the first phase of that parity that the thread
-does not know to be followed by another one: that phase is all it can be sure of, whatever phase was complete when it ran.
+does not know to be followed by another one: that phase is all it can be sure of, whatever phase was complete when it ran. A test whose
+failure leads on, too, is a wait only for threads that come to where every schedule has seen a success: it is settled there.
 Source: PTX ISA 9.1, "Phase of the mbarrier object", "mbarrier.test_wait".
 """
 
@@ -81,13 +82,15 @@ class Await:
 @dataclass(slots=True)
 class Tested:
     """Threads have tested once (``place``: which test) for the phase that ``Await`` is about, with success: what that tells holds where
-    they can only be after one. A failure tells nothing, and is followed by no such instruction before the next success."""
+    they can only be after one. A failure tells nothing: no such instruction follows it, unless the success before it was one for the same
+    phase, by who knew the same."""
 
     seq: int
     batch: Batch
     threads: np.ndarray
     place: int
     key: int
+    instruction: int
     memory: Memory
     parity: bool = False
 
@@ -150,6 +153,17 @@ class _Object:
     earlier: tuple[_Object, ...] = ()
 
 
+@dataclass
+class _Success:
+    """The last successful test of a thread at a place: for the phase before ``after``, at a time. ``late``: the breach that it is, if it is
+    a wait."""
+
+    after: _Object
+    seq: int
+    instruction: int
+    late: Breach | None = None
+
+
 #: earlier phases that are remembered: a wait for one before them is taken for the first of those
 EARLIER = 4
 
@@ -181,6 +195,8 @@ class Phases:
         self._n = threads_per_cta
         self._clocks = clocks
         self._objects: dict[tuple[int, int], _Object] = {}
+        #: by thread and place, tests that have succeeded and are not settled
+        self._successes: dict[tuple[int, int], _Success] = {}
         #: the first breach of each kind by instructions, and how many there are
         self.breaches: dict[tuple[Rule, int, int], tuple[Breach, int]] = {}
 
@@ -259,6 +275,8 @@ class Phases:
             for clock, alike in self._alike(members):
                 for sure, some in self._sure(state, cta, clock, alike) if event.parity else [(state, alike)]:
                     self._learn(event, cta, sure, clock, some)
+                    for thread in some if sure is not state else ():  # the phase after it is complete
+                        self._breach(_too_late(sure, event.key, thread, event.instruction))
 
     def _tested(self, event: Tested) -> None:
         """A success is no wait that others could know of (``first``, ``last``): in another schedule there is none. What it tells the thread
@@ -270,7 +288,21 @@ class Phases:
                     gained = sure.passed if event.memory is Memory.ORDERED else self._clocks.execution(sure.passed)
                     for thread in some:
                         sure.tested[thread] = sure.tested.get(thread, 0) | 1 << event.place
+                        late = None if sure is state else _too_late(sure, event.key, thread, event.instruction)
+                        self._successes[thread, event.place] = _Success(sure, event.seq, event.instruction, late)
                         self._clocks.suppose(thread, event.place, gained)
+
+    def settle(self, thread: int, places: int, seq: int) -> None:
+        """A thread is where every schedule comes, and has seen a success at these places by then: those were waits."""
+        for place in range(places.bit_length()):
+            found = self._successes.pop((thread, place), None) if places >> place & 1 else None
+            if found is None:
+                continue
+            if found.late is not None:
+                self._breach(found.late)
+            tid, after = thread % self._n, found.after
+            after.first[tid] = min(after.first[tid], seq)
+            after.last[tid], after.waited_at[tid] = max(after.last[tid], found.seq), found.instruction
 
     def _learn(self, event: Await, cta: int, sure: _Object, clock: Clock, threads: list[int]) -> None:
         """Threads that know the same have waited for the phase before ``sure``."""
@@ -315,14 +347,28 @@ class Phases:
         if row is not None and state.arrival is not None:
             late = np.flatnonzero((state.last >= 0) & (row[2 * self._n :] <= state.last))
             for tid in late.tolist():
-                thread, at = cta * self._n + tid, int(state.waited_at[tid])
-                self._breach(Breach(Rule.LATE_WAIT, key, state.phase - 1, thread, at, state.arrival))
+                self._breach(_too_late(state, key, cta * self._n + tid, int(state.waited_at[tid])))
+            self._overtake(state, key, row[2 * self._n :])
         after = self._fresh()
         after.phase, after.passed, after.prompt = state.phase + 1, state.held, state.counted
         after.earlier, state.earlier = (state, *state.earlier)[:EARLIER], ()
         self._objects[cta, key] = after
 
+    def _overtake(self, state: _Object, key: int, executed: np.ndarray) -> None:
+        """A phase ends, by arrivals that know how far threads have been executed: tests for the phase before it that none of them knows of
+        may come too late."""
+        for thread, places in state.tested.items():
+            for place in range(places.bit_length()):
+                found = self._successes.get((thread, place))
+                if found is not None and found.after is state and executed[thread % self._n] <= found.seq:
+                    found.late = _too_late(state, key, thread, found.instruction)
+
     def _breach(self, breach: Breach) -> None:
         at = (breach.rule, breach.instruction, breach.other[1] if breach.other is not None else -1)
         first, count = self.breaches.get(at, (breach, 0))
         self.breaches[at] = (first, count + 1)
+
+
+def _too_late(after: _Object, key: int, thread: int, instruction: int) -> Breach:
+    """A wait for the phase before ``after``, which may come when that phase is complete, too."""
+    return Breach(Rule.LATE_WAIT, key, after.phase - 1, thread, instruction, after.arrival)

@@ -158,6 +158,7 @@ def test_a_success_and_something_else(guard: str, found: list[str]) -> None:
 
 
 TOLD = "selp.b32 %r20, 0, {failed}, %p5;\n"
+BALLOT = "vote.sync.ballot.b32 %r20, %p5, -1; "
 
 
 @pytest.mark.parametrize(
@@ -173,6 +174,21 @@ TOLD = "selp.b32 %r20, 0, {failed}, %p5;\n"
         (TOLD.format(failed="1") + "setp.eq.s32 %p6|%p7, %r20, 0;", True),
         (TOLD.format(failed="1") + "setp.ne.s32 %p7|%p6, %r20, 0;", True),
         ("vote.sync.all.pred %p6, %p5, -1;", True), ("vote.sync.any.pred %p6, %p5, -1;", False),  # another thread's success orders nothing
+        ("vote.sync.any.pred %p7, !%p5, -1; not.pred %p6, %p7;", True), ("vote.sync.all.pred %p7, !%p5, -1; not.pred %p6, %p7;", False),
+        (BALLOT + "setp.eq.s32 %p6, %r20, -1;", True), (BALLOT + "setp.eq.u32 %p6, %r20, 0xffffffff;", True),
+        (BALLOT + "setp.ne.s32 %p7|%p6, %r20, -1;", True), (BALLOT + "not.b32 %r20, %r20; setp.eq.s32 %p6, %r20, 0;", True),
+        (BALLOT + "setp.ne.s32 %p6, %r20, 0;", False), (BALLOT + "not.b32 %r20, %r20; setp.ne.s32 %p6, %r20, -1;", False),
+        ("mov.b32 %r21, -1; vote.sync.ballot.b32 %r20, %p5, %r21; setp.eq.b32 %p6, %r20, %r21;", True),
+        ("sub.u32 %r21, %r51, 65; vote.sync.ballot.b32 %r20, %p5, %r21; setp.eq.b32 %p6, %r20, %r21;", True),
+        ("sub.u32 %r21, %r51, 65; vote.sync.ballot.b32 %r20, %p5, %r21; mov.b32 %r21, %r20; setp.eq.b32 %p6, %r20, %r21;", False),
+        # a lane that is not among those that are asked for
+        (BALLOT + "and.b32 %r20, %r20, 0x7fffffff; setp.eq.s32 %p6, %r20, 0x7fffffff;", False),
+        (BALLOT + "or.b32 %r20, %r20, 0x80000000; setp.eq.s32 %p6, %r20, -1;", False),
+        (BALLOT + "popc.b32 %r20, %r20; setp.eq.u32 %p6, %r20, 32;", True), (BALLOT + "popc.b32 %r20, %r20; setp.ge.u32 %p6, %r20, 31;", False),
+        ("selp.b32 %r20, 1, 0, %p5; redux.sync.and.b32 %r20, %r20, -1; setp.eq.s32 %p6, %r20, 1;", True),
+        ("selp.b32 %r20, 1, 0, %p5; redux.sync.or.b32 %r20, %r20, -1; setp.eq.s32 %p6, %r20, 1;", False),
+        ("selp.b32 %r20, 1, 0, %p5; redux.sync.min.u32 %r20, %r20, -1; setp.eq.s32 %p6, %r20, 1;", True),
+        ("selp.b32 %r20, 1, 0, %p5; redux.sync.max.u32 %r20, %r20, -1; setp.eq.s32 %p6, %r20, 1;", False),
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("again", ["@!%p6 bra L1;\n", ""], ids=["a loop", "one test"])
@@ -180,6 +196,77 @@ def test_what_the_way_on_asks_of_a_success_is_computed_as_the_machine_does(asks:
     """A comparison that holds after a failure, too, orders nothing, whichever number it seems to compare."""
     test = WAIT.format(1).replace("@!%p5 bra L1;\n", f"{asks}\n{again or '@!%p6 bra E;'}\n")
     assert ("data race" in kinds(ran(STORE + ARRIVE + test + LOAD + "E:\n")[0])) is not ordered
+
+
+@pytest.mark.parametrize("between", ["", "add.u32 %r20, %r0, 1;\nnanosleep.u32 20;\n"])
+@pytest.mark.parametrize(("again", "clean"), [(".shared.b64 %p7, [%r10], %d5;\n", True), (".parity.shared.b64 %p7, [%r10], 1;\n", False)])
+def test_either_of_two_tests_for_one_phase(between: str, again: str, clean: bool) -> None:
+    """Who leaves by either of two successes knows what both tell; the phase before the first one is complete at once."""
+    first = "mbarrier.test_wait.shared.b64 %p5, [%r10], %d5;\n"
+    body = "L1:\n" + first + between + "mbarrier.test_wait" + again + "or.pred %p6, %p5, %p7;\n@!%p6 bra L1;\n" + LOAD
+    found = kinds(ran(STORE + ARRIVE + body)[0])
+    assert found == [] if clean else "data race" in found
+
+
+@pytest.mark.parametrize("informed", [True, False])
+def test_two_tests_of_one_parity_for_two_phases(informed: bool) -> None:
+    """Between its two tests a thread hears that phase 1 is over: the second one is for phase 2, what is stored before its end is not ordered by
+    the success of the first one. Not so where it has heard of that before both."""
+    test = "mbarrier.test_wait.parity.shared.b64 {1}, [%r10{2}], {3};\n"
+    loop = "L{0}:\n" + test + "@!%p8 bra L{0};\n"
+    hear = loop.format(2, "%p8", "+8", 0)
+    produce = "".join(ARRIVE + loop.format(5 + i, "%p8", "", i) for i in range(2)) + ARRIVE.replace("%r10", "%r10+8") + STORE + ARRIVE
+    body = (
+        "@%p1 mbarrier.init.shared.b64 [%r10+8], 32;\nbar.sync 0;\nsetp.gt.u32 %p2, %r0, 31;\n@%p2 bra P;\n" + (hear if informed else "")
+        + "L1:\n" + test.format("", "%p5", "", 0) + ("" if informed else hear) + test.format("", "%p7", "", 0) + "or.pred %p6, %p5, %p7;\n@!%p6 bra L1;\n"
+        + "ld.shared.u32 %r5, [%r11+128];\nst.global.u32 [%d1], %r5;\nbra E;\nP:\n" + produce + "E:\n"
+    )  # fmt: skip
+    assert ("data race" in kinds(ran(body, count=32)[0])) is not informed
+
+
+#: a second mbarrier, which a thread arrives on after its store or before it
+SECOND = "@%p1 mbarrier.init.shared.b64 [%r10+8], 64;\nbar.sync 0;\n"
+ARRIVE_SECOND = ARRIVE.replace("%d5", "%d6").replace("%r10", "%r10+8")
+BOTH = "mbarrier.test_wait.shared.b64 %p5, [%r10], %d5;\nmbarrier.test_wait.shared.b64 %p7, [%r10+8], %d6;\n"
+COUNT = "selp.u32 %r20, 1, 0, %p5;\nselp.u32 %r21, {second}, 0, %p7;\n{add} %r20, %r20, %r21;\n"
+
+
+@pytest.mark.parametrize(
+    ("asks", "both"),
+    [
+        ("and.pred %p6, %p5, %p7;", True), ("or.pred %p6, %p5, %p7;", False),
+        (COUNT.format(second=1, add="add.u32") + "setp.eq.u32 %p6, %r20, 2;", True),
+        (COUNT.format(second=1, add="add.u32") + "setp.ge.s32 %p6, %r20, 2;", True),
+        (COUNT.format(second=1, add="add.u32") + "setp.ge.u32 %p6, %r20, 1;", False),
+        (COUNT.format(second=1, add="add.u32") + "setp.ne.u32 %p6, %r20, 0;", False),
+        (COUNT.format(second=2, add="or.b32") + "setp.eq.u32 %p6, %r20, 3;", True),
+        (COUNT.format(second=2, add="or.b32") + "setp.ge.u32 %p6, %r20, 1;", False),
+        ("mov.u32 %r20, 0;\n@!%p5 bra M;\nadd.u32 %r20, %r20, 1;\nM:\n@!%p7 bra N;\nadd.u32 %r20, %r20, 1;\nN:\nsetp.eq.u32 %p6, %r20, 2;",
+         True),
+        ("mov.u32 %r20, 0;\n@!%p5 bra M;\nadd.u32 %r20, %r20, 1;\nM:\n@!%p7 bra N;\nadd.u32 %r20, %r20, 1;\nN:\nsetp.ne.u32 %p6, %r20, 0;",
+         False),
+        ("selp.u32 %r20, 1, 0, %p5;\nsetp.eq.and.u32 %p6, %r20, 1, %p7;", True), ("selp.u32 %r20, 1, 0, %p5;\nsetp.eq.or.u32 %p6, %r20, 1, %p7;", False),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("arrives", [ARRIVE + ARRIVE_SECOND, ARRIVE_SECOND + "{}" + ARRIVE], ids=["both order", "the first orders"])
+@pytest.mark.parametrize("again", ["@!%p6 bra L1;\n", "@!%p6 bra E;\n"], ids=["a loop", "one test"])
+def test_successes_that_are_counted(asks: str, both: bool, arrives: str, again: str) -> None:
+    """Who has seen as many successes as there are tests has seen that of each."""
+    before = arrives.format(STORE) if "{}" in arrives else STORE + arrives
+    execution, _ = ran(SECOND + before + "L1:\n" + BOTH + asks + "\n" + again + LOAD + "E:\n")
+    assert both or execution.schedule_dependent, "whether the tests succeed is up to the schedule"
+    assert ("data race" in kinds(execution)) is not both
+
+
+@pytest.mark.parametrize(("first", "again", "races"), [("", "", False), (".relaxed.cta", "", True), ("", ".relaxed.cta", True)])
+def test_a_relaxed_first_test_is_no_part_of_the_wait(first: str, again: str, races: bool) -> None:
+    """The second warp stores for the first one, whose first test fails in the machine's own schedule."""
+    test = "mbarrier.test_wait.parity{}.shared.b64 %p5, [%r10], 0;\n"
+    body = (
+        "setp.gt.u32 %p2, %r0, 31;\n@%p2 bra P;\n" + test.format(first) + "@%p5 bra D;\nL:\n" + test.format(again) + "@!%p5 bra L;\nD:\n"
+        "ld.shared.u32 %r5, [%r11+128];\nst.global.u32 [%d1], %r5;\nbra E;\nP:\n" + STORE + "mbarrier.arrive.shared.b64 _, [%r10];\nE:\n"
+    )  # fmt: skip
+    assert ("data race" in kinds(ran(body, count=32)[0])) is races
 
 
 def test_a_failed_first_test_with_a_backoff_loop_is_one_wait() -> None:

@@ -108,6 +108,46 @@ def test_a_wait_that_may_be_overtaken(answer: str, say: str, clean: bool) -> Non
         assert (not found) if clean else found & {"mbarrier misuse", "deadlock"}, seed
 
 
+#: the ways to wait, by tests of which none alone is repeated until it succeeds, too
+TEST = "mbarrier.test_wait.parity.shared.b64 {}, [%r1{}], {};"
+WAITS = {
+    "one test": "L{0}: {1} @!%p3 bra L{0};",
+    "either of two": "L{0}: {1} {2} or.pred %p5, %p3, %p4; @!%p5 bra L{0};",
+    "both of two": "L{0}: {1} {2} and.pred %p5, %p3, %p4; @!%p5 bra L{0};",
+    "all lanes": "L{0}: {1} vote.sync.ballot.b32 %r3, %p3, -1; setp.ne.s32 %p5, %r3, -1; @%p5 bra L{0};",
+}
+
+
+def wait(style: str, label: int, parity: int, at: str = "") -> str:
+    return WAITS[style].format(label, TEST.format("%p3", at, parity), TEST.format("%p4", at, parity))
+
+
+@pytest.mark.parametrize("style", WAITS)
+@pytest.mark.parametrize("phases", [2, 3])
+@pytest.mark.parametrize("answered", [True, False])
+@pytest.mark.parametrize("end", ["ret;\n", ""])
+def test_a_wait_that_phases_may_overtake_is_one_however_it_is_written(style: str, phases: int, answered: bool, end: str) -> None:
+    """The other threads wait for the first phase only. Of three, the last has its parity: then they never hang, but wait for either."""
+    answer = "L9: mbarrier.test_wait.parity.shared.b64 %p3, [%r1+8], 0; @!%p3 bra L9;" if answered else ""
+    turn = "mbarrier.arrive.shared.b64 %d1, [%r1];\nL{0}: mbarrier.test_wait.shared.b64 %p3, [%r1], %d1; @!%p3 bra L{0};\n"
+    text = PHASES[: PHASES.index("mbarrier.arrive")] + turn.format(1) + answer + "".join(map(turn.format, range(2, phases + 1)))
+    text += f"bra END;\nOTHERS:\n{wait(style, 10, 0)}\n{SAY if answered else ''}\nEND:\n{end}}}\n"
+    for seed in SEEDS:
+        found = errors(ran(text, 4, 4, seed)[0])
+        assert found == set() if answered else found & {"mbarrier misuse", "deadlock"}, seed
+
+
+@pytest.mark.parametrize("style", WAITS)
+def test_phases_follow_each_other_however_they_are_waited_for(style: str) -> None:
+    """All arrive in a phase, wait for it, and arrive in the next one: not so if they do not wait."""
+    head = PHASES[: PHASES.index("@!%p2 bra OTHERS")].replace("[%r1], 64", "[%r1], 128")
+    arrive = "mbarrier.arrive.shared.b64 _, [%r1];\n"
+    clean = head + arrive + wait(style, 1, 0) + arrive + wait(style, 2, 1) + arrive + wait(style, 3, 0) + "\nret;\n}\n"
+    for seed in SEEDS:
+        assert errors(ran(clean, 4, 4, seed)[0]) == set(), seed
+        assert errors(ran(clean.replace(wait(style, 2, 1), ""), 4, 4, seed)[0]), seed
+
+
 HALVES = """
 .version 8.4
 .target sm_80
