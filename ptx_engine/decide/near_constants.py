@@ -17,8 +17,8 @@ import numpy as np
 from gmpy2 import mpq
 
 from ptx_engine.decide.budget import clock
+from ptx_engine.decide.enclosure import Enclosure, bounds
 from ptx_engine.decide.oracle import random_inputs
-from ptx_engine.decide.precise import is_nan
 from ptx_engine.decide.whole_numbers import whole_constants
 from ptx_engine.decide.witness import LEAST_DIFFERENCE, Confirmed, Pair, exact_point
 from ptx_engine.terms.arena import ONE, Arena
@@ -32,8 +32,8 @@ _FOLDED = 16
 #: literals of a side of which it is looked for what they round, points that settle it, and how many of them are needed beside those that
 #: the values are read off; seconds that this may take, and terms beyond which it would take longer
 _LITERALS, _POINTS, _LEAST_POINTS, _SECONDS, _TERMS = 8, 24, 4, 1.0, 20_000
-#: bits of the values that literals are given, the step of a derivative, and how often they are corrected
-_BITS, _STEP, _TURNS = 256, mpq(1, 1 << 70), 8
+#: bits of values and what they may err by, the step of a derivative, and how often literals are corrected
+_BITS, _ERROR, _STEP, _TURNS = 512, mpq(1, 1 << 300), mpq(1, 1 << 100), 8
 #: singular values below this part of the largest are zero: of two factors, only the product matters
 _SINGULAR = 1e-9
 
@@ -192,15 +192,18 @@ class _Fit:
         return self._points[:count]
 
     def _difference(self, point: dict[int, mpq], values: dict[int, Const]) -> mpq | None:
-        """(reference - candidate) over the larger of the two; None where one of them is no real number."""
+        """(reference - candidate) over the larger of the two; None where it is not known to that many digits."""
         pair = self.pair
-        found = pair.cone.evaluate(point, _BITS, values)
-        x, y = found[pair.reference], found[pair.candidate]
-        if is_nan(x) or is_nan(y) or gmpy2.is_infinite(x) or gmpy2.is_infinite(y):
+        found = Enclosure(pair.cone, point, _BITS, values)
+        ends = [bounds(value) for value in (found[pair.reference], found[pair.candidate]) if value is not None]
+        if len(ends) < 2 or not all(gmpy2.is_finite(end) for value in ends for end in value):
             return None
         with gmpy2.context(precision=_BITS, emax=gmpy2.get_emax_max(), emin=gmpy2.get_emin_min()):
-            size = max(abs(x), abs(y))
-            return mpq((x - y) / size) if size else mpq(0)
+            (a, b), (c, d) = ends
+            size = max(map(abs, (a, b, c, d)))
+            if not size:
+                return mpq(0)
+            return mpq((a + b - c - d) / (2 * size)) if (b - a) + (d - c) <= _ERROR * size else None
 
     def of(self, idents: list[int]) -> dict[int, Const] | None:
         """What the literals would have to be, within ``NEAR``, for the difference to vanish at the first points (twice as many as there

@@ -68,22 +68,22 @@ class Cone:
             values: dict[int, Value] = dict.fromkeys(self.inputs, _ZERO)
             given = {ident: mpq(value) for ident, value in inputs.items() if value and ident in values}
             values.update(given)
-            whole = _Scaled(self.inputs, given)
+            whole = Scaled(self.inputs, given)
             for ident in self.constants:
                 own = self.arena.consts[ident]
                 values[ident] = _constant(own if constants is None else constants.get(ident, own), bits)
-            for ident, op, a, b, c in self._rows():
+            for ident, op, a, b, c in self.rows():
                 values[ident] = self._node(ident, op, (a, b, c), values, whole, bits)
         return values
 
-    def _rows(self) -> "list[tuple[int, int, int, int, int]]":
+    def rows(self) -> "list[tuple[int, int, int, int, int]]":
         """The nodes in order, with operators and operands."""
         if self._read is None:
             columns = (column[self.nodes].tolist() for column in self.arena.columns())
             self._read = list(zip(self.nodes, *columns))
         return self._read
 
-    def _node(self, ident: int, code: int, slots: tuple[int, int, int], values: dict[int, Value], whole: _Scaled, bits: int) -> Value:
+    def _node(self, ident: int, code: int, slots: tuple[int, int, int], values: dict[int, Value], whole: Scaled, bits: int) -> Value:
         op, a = _OPS[code], slots[0]
         if op is Op.CONST:
             return _constant(self.arena.consts[a], bits)
@@ -100,7 +100,7 @@ class Cone:
         return EVALUATORS[op](*[values[slots[slot]] if is_id else slots[slot] for slot, is_id in _SLOTS[op]])
 
 
-class _Scaled:
+class Scaled:
     """Inputs over their common denominator: long products of inputs are sums of integers."""
 
     def __init__(self, inputs: Sequence[int], given: Mapping[int, mpq]) -> None:

@@ -17,6 +17,7 @@ import numpy as np
 from gmpy2 import mpq
 
 from ptx_engine.decide.budget import clock
+from ptx_engine.decide.enclosure import Between, Enclosure, bounds, middle
 from ptx_engine.decide.levels import Plan
 from ptx_engine.decide.oracle import STYLES, InputValues, Reals, integer_range, random_inputs
 from ptx_engine.decide.precise import Cone, Value, is_nan
@@ -38,7 +39,9 @@ _FUNCTIONS = {int(op) for op in (Op.TANH, Op.SIN, Op.COS, Op.ERF, Op.LOG2, Op.EX
 _FLOAT_DIFFERENCE = 1e-9
 _DIGITS = 25
 _INFINITE = (POS_INF, NEG_INF)
-_EXACT_ZERO = mpq(0)
+_EXACT = type(mpq(0))
+#: bits at which values are bounded, the last of them in small terms only; of a witness 20 digits are known at least
+_PRECISIONS, LEAST_SHOWN = (128, 256, 512, 4096), 1e-20
 #: points at which terms of so many nodes at most are compared exactly although float64 sees no difference
 _POINTS_BEYOND, _SMALL_CONE = 8, 2000
 
@@ -110,22 +113,21 @@ class Pair:
     def compare(self, inputs: dict[int, mpq], constants: dict[int, Const] | None = None) -> tuple[float | None, Value, Value]:
         """The relative difference (0.0: the sides agree; None: undefined, or not settled) and both values.
 
-        Precision rises until the difference is either below ``LEAST_DIFFERENCE`` or far above what changed last.
+        Precision rises until the bounds of both values show that the difference is below ``LEAST_DIFFERENCE``, or how large it is.
         """
-        previous: tuple[Value, Value] | None = None
-        x = y = gmpy2.nan()
-        for bits in (128, 256, 512):
-            values = self.cone.evaluate(inputs, bits, constants)
+        for bits in _PRECISIONS[: len(_PRECISIONS) if len(self.cone.nodes) <= _SMALL_CONE else -1]:
+            values = Enclosure(self.cone, inputs, bits, constants)
             x, y = values[self.reference], values[self.candidate]
-            if is_nan(x) or is_nan(y):
-                break
-            if isinstance(x, type(_EXACT_ZERO)) and isinstance(y, type(_EXACT_ZERO)):
+            if x is None or y is None:
+                continue
+            if isinstance(x, _EXACT) and isinstance(y, _EXACT):
                 return _exact_distance(x, y), x, y
-            relative = _apart(previous, (x, y)) if previous is not None else None
+            if not all(isinstance(value, (Between, _EXACT)) for value in (x, y)):
+                break
+            relative = _apart(bounds(x), bounds(y))
             if relative is not None:
-                return relative, x, y
-            previous = (x, y)
-        return None, x, y
+                return relative, middle(x), middle(y)
+        return None, gmpy2.nan(), gmpy2.nan()
 
     def valueless(self) -> Confirmed | None:
         """A point at which one side is a real number, if the other side is one at no point: it is the constant +-infinity, or
@@ -139,8 +141,11 @@ class Pair:
         if not (x.any() and not y.any()) and not (y.any() and self.reference in _INFINITE):
             return None
         inputs = exact_point(self, drawn[:, int(np.argmax(x | y))])
-        values = self.cone.evaluate(inputs, 256)
+        values = Enclosure(self.cone, inputs, 256)
         mine, theirs = values[self.reference], values[self.candidate]
+        if mine is None or theirs is None:
+            return None
+        mine, theirs = middle(mine), middle(theirs)
         no_number = self.reference in _INFINITE, self.candidate in _INFINITE or is_nan(theirs)
         if is_nan(mine) or no_number[0] == no_number[1]:
             return None
@@ -163,18 +168,18 @@ def _exact_distance(x: mpq, y: mpq) -> float:
     return max(float(abs(x - y) / max(abs(x), abs(y))), sys.float_info.min) if x != y else 0.0
 
 
-def _apart(previous: tuple[Value, Value], current: tuple[Value, Value]) -> float | None:
-    """The relative difference if it is beyond doubt, 0.0 if the sides agree beyond it, None if more bits are needed."""
-    x, y = current
-    with gmpy2.context(precision=512, emax=gmpy2.get_emax_max(), emin=gmpy2.get_emin_min()):
-        if gmpy2.is_infinite(x) or gmpy2.is_infinite(y):
-            return 0.0 if x == y else None
-        distance = abs(x - y)
-        error = abs(x - previous[0]) + abs(y - previous[1])
-        size = max(abs(x), abs(y))
-        if distance == 0 or distance <= LEAST_DIFFERENCE * size:
+def _apart(x: tuple[Value, Value], y: tuple[Value, Value]) -> float | None:
+    """The relative difference of values between bounds if the bounds show it, 0.0 if they show that the values agree, None if more
+    bits are needed."""
+    (a, b), (c, d) = x, y
+    with gmpy2.context(precision=1024, emax=gmpy2.get_emax_max(), emin=gmpy2.get_emin_min()):
+        if any(map(gmpy2.is_infinite, (a, b, c, d))):
+            return 0.0 if a == b == c == d else None
+        size = max(map(abs, (a, b, c, d)))
+        if max(d - a, b - c) <= LEAST_DIFFERENCE * size:
             return 0.0
-        return float(distance / size) if distance > 10**6 * error else None
+        distance, error = max(c - b, a - d), (b - a) + (d - c)
+        return float(distance / size) if distance > 10**6 * error and error <= LEAST_SHOWN * size else None
 
 
 def search(pair: Pair, hints: Sequence[dict[int, mpq]] = (), *, seconds: float = 2.0) -> Confirmed | None:

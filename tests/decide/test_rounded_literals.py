@@ -64,6 +64,8 @@ CASES: dict[str, tuple[Case, Status]] = {
     "tanh": (lambda n: (tanh(n.x), 1 - 2 / (1 + exp2(n.x * n(2.885390082)))), P),
     "gelu by erf": (lambda n: (n.x * (1 + erf(n.x / sqrt(n.two))) / 2, n.x * (1 + erf(n.x * n(0.70710678))) / 2), P),
     "gelu by tanh": (lambda n: (gelu(n), n.x * (1 + tanh(n(0.7978845608) * n.cubic)) / 2), U),
+    "gelu by exp": (lambda n: (gelu(n), n.x / (1 + exp(n(-1.5957691216) * n.cubic))), U),
+    "gelu by exp2": (lambda n: (gelu(n), n.x / (1 + exp2(n(-2.302208198) * n.cubic))), U),
     "gelu with its factor multiplied in": (
         lambda n: (gelu(n), n.x * (1 + tanh(n.right(0.7978845608) * n.x + n(0.0356774081) * n.x * n.x * n.x)) / 2), U),
     "normal density": (lambda n: (exp(-n.x * n.x / 2) / sqrt(2 * n.pi), exp(-n.x * n.x / 2) * n(0.3989422804)), U),
