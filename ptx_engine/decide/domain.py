@@ -12,7 +12,7 @@ from gmpy2 import mpq
 from ptx_engine.decide.defined import DEFINED, NONZERO, Signs
 from ptx_engine.decide.defined import PARTIAL as PARTIAL_SOMEWHERE
 from ptx_engine.decide.levels import Mode, plan
-from ptx_engine.decide.oracle import Reals, Style, random_inputs
+from ptx_engine.decide.oracle import STYLES, Reals, Style, random_inputs
 from ptx_engine.decide.precise import Cone, Value, is_nan
 from ptx_engine.decide.sweep import Sweep
 from ptx_engine.terms.arena import CONST_CAP, ONE, ZERO, Arena
@@ -20,6 +20,8 @@ from ptx_engine.terms.ops import Op
 
 #: operators that are undefined on sets with an interior
 PARTIAL = (Op.SQRT, Op.LOG2, Op.POW)
+#: how inputs are drawn, some of them negative at one point or another
+_STYLES: tuple[Style, ...] = (*STYLES, (-2.0, -(2.0**-6), 2.0**-10), (-16.0, 0.0, 2.0**-6), (-1.0, 1.0, 2.0**-10))
 
 
 def narrowed(arena: Arena, reference: np.ndarray, candidate: np.ndarray, *, seed: int = 0) -> list[tuple[int, dict[int, mpq], Value]]:
@@ -31,7 +33,7 @@ def narrowed(arena: Arena, reference: np.ndarray, candidate: np.ndarray, *, seed
     order = plan(arena, ids, Mode.CONE)
     if not np.isin(order.codes, PARTIAL).any():
         return []
-    draw = random_inputs(arena, seed)
+    draw = random_inputs(arena, seed, _STYLES)
     reals = Reals(arena, ids, draw, order=order)
     suspects = np.isfinite(reals.of(reference)) & np.isnan(reals.of(candidate))
     found = []

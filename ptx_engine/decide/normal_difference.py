@@ -115,6 +115,12 @@ def reachable(ring: Ring, poly: Poly) -> set[int]:
     return atoms
 
 
+def keeps_roots(ring: Ring, poly: Poly, other: Poly) -> bool:
+    """Whether another spelling of a value has all its roots of what may be negative. Where they are lost (sqrt(x)^2 + 1 is x + 1), what is
+    shown of the value's sign holds of the new spelling only where the roots have a value."""
+    return not ring.partial or (reachable(ring, poly) & ring.partial) <= reachable(ring, other)
+
+
 #: functions that are analytic where they are defined
 _ANALYTIC = frozenset({"log2", "tanh", "sin", "cos", "erf", "pow"})
 

@@ -14,6 +14,7 @@ from gmpy2 import mpq
 
 from ptx_engine.decide.budget import Meter, Undecided
 from ptx_engine.decide.normal_content import split_unit
+from ptx_engine.decide.normal_difference import keeps_roots
 from ptx_engine.decide.normal_ring import NO_EXP, ONE_TERM, Atom, Coef, Kind, Poly, Ring, Sign, add_into, small
 
 PowerGroups = dict[int, Poly]
@@ -195,7 +196,9 @@ class Expander:
         if found is None:
             definition = self.ring.atoms[a].definition
             assert definition is not None
-            found = self._canonical[a] = self.canonical_of(self.expand(definition), self.ring.atoms[a].sign)
+            expanded = self.expand(definition)
+            sign = self.ring.atoms[a].sign if keeps_roots(self.ring, definition, expanded) else Sign.UNKNOWN
+            found = self._canonical[a] = self.canonical_of(expanded, sign)
         return found
 
     def canonical_of(self, poly: Poly, sign: Sign = Sign.UNKNOWN) -> Canonical:

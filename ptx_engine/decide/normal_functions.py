@@ -13,7 +13,7 @@ from gmpy2 import mpq
 
 from ptx_engine.decide.budget import Undecided
 from ptx_engine.decide.normal_content import split_unit
-from ptx_engine.decide.normal_difference import vanishes_on_points_only
+from ptx_engine.decide.normal_difference import keeps_roots, reachable, vanishes_on_points_only
 from ptx_engine.decide.normal_forms import Forms
 from ptx_engine.decide.normal_lattice import Lattice
 from ptx_engine.decide.normal_ring import ONE_TERM, Atom, Coef, Kind, Poly, Sign, add_into, small
@@ -122,7 +122,7 @@ class Functions:
 
     def log2(self, p: Poly) -> Poly:
         """log2 p: the exponential unit, constants and factors shown to be positive come out."""
-        sign = self.forms.sign(p)
+        argument, sign = p, self.forms.sign(p)
         p = self.forms.argument(p)
         if not p:
             raise Undecided("logarithm of zero")
@@ -147,9 +147,15 @@ class Functions:
         add_into(result, self._log2_rational(coef))
         if core != {ONE_TERM: 1}:
             logarithm = self._log2_core(core)
-            self.note(LOGARITHM, self.forms.key(logarithm), shown)
+            if not shown or (self._without_poles(unit) and keeps_roots(self.ring, argument, core)):
+                self.note(LOGARITHM, self.forms.key(logarithm), shown)
             add_into(result, logarithm, root)
         return result
+
+    def _without_poles(self, term: int) -> bool:
+        """Whether a term divides by nothing that may be zero: else a value with it may be positive wherever it has one, and what is left
+        of it without the term zero somewhere (1 + x/y and y + x)."""
+        return all(k > 0 or self.ring.atoms[a].sign is Sign.POSITIVE for a, k in self.ring.powers[term])
 
     def _log2_atom(self, a: int) -> Poly:
         atom = self.ring.atoms[a]
@@ -197,20 +203,27 @@ class Functions:
             return {}
         shown = self.forms.sign(p) is not Sign.UNKNOWN
         self._taken_out = set()
-        result = self._root(p, poly_sign(self.ring, p))
+        result = self._root(p)
         roots = {a for t in result for a, _ in self.ring.powers[t] if self.ring.atoms[a].kind is Kind.ROOT}
+        if shown and self.ring.partial:  # sqrt(sqrt(x)^2) is sqrt(x): that x is not negative is what the inner root needs
+            roots -= reachable(self.ring, p)
+            if not roots or not keeps_roots(self.ring, p, {self.ring.atom_term(a): 1 for a in roots}):
+                return result
         if roots and not shown:  # sqrt(x r^2) has a value where r is zero, whatever x is; r sqrt(x) has none
             roots |= {a for a in self._taken_out if not vanishes_on_points_only(self.ring, a)}
         self.note(RADICAND, frozenset(roots), shown)
         return result
 
-    def _root(self, p: Poly, sign: Sign) -> Poly:
+    def _root(self, p: Poly) -> Poly:
         outside: Poly = {ONE_TERM: 1}
         if len(p) == 1:  # squares of sums are still visible before the radicand is multiplied out
             ((term, coef),) = p.items()
             outside = self._outer_root(term)
             p = {self.ring.term(tuple(self._odd_powers(term)), self.ring.exponent[term]): coef}
+        sign = poly_sign(self.ring, p)
         expanded, canonical = self.forms.try_argument(p)
+        if canonical and sign is not Sign.UNKNOWN and not keeps_roots(self.ring, p, expanded):
+            sign = Sign.UNKNOWN
         if not canonical or len(expanded) > _LARGE_RADICAND:
             # no factor may be taken out: the other side's spelling may be too large to show it
             return self.forms.product(outside, self._root_atom({self._single(p): 1}, sign))
@@ -220,6 +233,8 @@ class Functions:
         term, coef = self.forms.abbreviate(p)
         if coef < 0 and not self.ring.powers[term]:
             raise Undecided("square root of a negative constant")
+        if sign is Sign.POSITIVE and not self._without_poles(term):
+            sign = Sign.NONNEGATIVE
         outer, square_free = _square_part(abs(coef))
         half = self.ring.exp_scale(self.ring.exponent[term], mpq(1, 2))
         result = self.forms.expander.expand({self.ring.term((), half): outer})
@@ -276,12 +291,23 @@ class Functions:
             inverse = self._root_atom({self.ring.power(term, -1): 1}, whole)  # sqrt(1/x) = 1/sqrt(x)
             ((t, c),) = inverse.items()
             return {self.ring.power(t, -1): c}
+        if coef == 1 and len(powers) == 1 and self.ring.atoms[powers[0][0]].kind is Kind.CANON:  # as the root of the sum itself
+            denominator = self.ring.atoms[powers[0][0]]
+            inner, factor = self.forms.abbreviate(denominator.definition or {})
+            return self._root_atom({inner: factor}, denominator.sign if whole is Sign.UNKNOWN else whole)
         shown = whole is Sign.POSITIVE or (coef > 0 and term_sign(self.ring, term) is Sign.POSITIVE)
         sign = Sign.POSITIVE if shown else Sign.NONNEGATIVE
         definition = radicand if coef == 1 else {self._single(radicand): 1}
+        known = len(self.ring.atoms)
         atom = self.forms.congruent("sqrt", (radicand,), Atom(Kind.ROOT, sign, definition))
         if shown:
             self.ring.atoms[atom].sign = Sign.POSITIVE
+            for a, _ in powers if coef == 1 and len(powers) == 1 else ():
+                self.note(DENOMINATOR, a, True)
+        if whole is not Sign.UNKNOWN or poly_sign(self.ring, radicand) is not Sign.UNKNOWN:
+            self.ring.partial.discard(atom)
+        elif atom >= known:
+            self.ring.partial.add(atom)
         return {self.ring.atom_term(atom): 1}
 
     def _single(self, radicand: Poly) -> int:

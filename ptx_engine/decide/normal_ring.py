@@ -80,6 +80,8 @@ class Ring:
         self.exp_keys: list[PolyKey] = [frozenset()]
         self._exp_ids: dict[PolyKey, int] = {frozenset(): NO_EXP}
         self._exp_sums: dict[tuple[int, int], int] = {}
+        #: square roots of what may be negative: a value with one of them is none at some inputs
+        self.partial: set[int] = set()
         #: exponents whose constant part is not in [0, 1)
         self.carrying: set[int] = set()
 
