@@ -6,6 +6,7 @@ both sides. Tensors get disjoint address ranges with guard gaps; an access betwe
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,6 +17,7 @@ import numpy as np
 
 from ptx_engine.errors import LaunchError
 from ptx_engine.terms.arena import MAX_ID, Arena, Input
+from ptx_engine.terms.float_formats import largest, rounded_number
 
 
 class Role(Enum):
@@ -107,11 +109,63 @@ class TensorArg:
 
 @dataclass(frozen=True)
 class ScalarArg:
-    """A scalar argument: a number (integers as Python ints), or SYMBOLIC (an indeterminate; floats, or int data)."""
+    """A scalar argument: a number (integers as Python ints), or SYMBOLIC (an indeterminate; floats, or int data).
+
+    The number is the one that its type has: a float rounded to the format, an integer of the other signedness as the same bits. So every
+    side of a comparison reads the same. Raises LaunchError for one that does not fit."""
 
     name: str
     dtype: str
     value: "int | float | str" = SYMBOLIC
+
+    def __post_init__(self) -> None:
+        if self.dtype not in DTYPES:
+            raise LaunchError(f"argument {self.name}: unknown dtype {self.dtype!r}", hint="one of " + ", ".join(DTYPES))
+        object.__setattr__(self, "value", scalar_value(self.name, self.dtype, self.value))
+
+
+def integer_range(dtype: str) -> tuple[int, int]:
+    """Least and largest value of an integer format."""
+    if dtype == "pred":
+        return 0, 1
+    bits = 8 * DTYPES[dtype][0]
+    return (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if dtype[0] == "s" else (0, (1 << bits) - 1)
+
+
+def scalar_value(name: str, dtype: str, value: object) -> "int | float | str":
+    """What a scalar of a type holds when it is given a number. Raises LaunchError where that is none of the type."""
+    if isinstance(value, str) and value == SYMBOLIC:
+        return SYMBOLIC
+    if isinstance(value, (bool, np.bool_, np.integer)):
+        value = int(value)
+    is_float = DTYPES[dtype][1]
+    if is_float and isinstance(value, (int, float, np.floating)):
+        try:
+            number = rounded_number(value if isinstance(value, int) else float(value), dtype)
+        except OverflowError:
+            most = largest(dtype)
+            hint = f"{-most!r} to {most!r}" + (", inf or -inf" if dtype != "e4m3" else "") + ", or a wider dtype"
+            raise LaunchError(f"argument {name}: {shown_number(value)} is no {dtype}", hint=hint) from None
+        return math.nan if math.isnan(number) else number  # the one object, so that equal arguments compare equal
+    if is_float or not isinstance(value, int):
+        hint = f'write {"a number" if is_float else "an integer"}, or "{SYMBOLIC}"'
+        raise LaunchError(f"argument {name} is {dtype}, but its value is {value!r}", hint=hint)
+    least, most_int = integer_range(dtype)
+    bits = 1 if dtype == "pred" else 8 * DTYPES[dtype][0]
+    if not min(least, -(1 << bits - 1)) <= value < 1 << bits or (dtype == "pred" and value < 0):
+        raise LaunchError(f"argument {name}: {shown_number(value)} is no {dtype}", hint=f"{least} to {most_int}")
+    return value if least <= value <= most_int else value + (1 << bits if value < least else -1 << bits)
+
+
+#: integers longer than this are not printed
+MOST_BITS = 256
+
+
+def shown_number(value: object) -> str:
+    """A number as it is written, or how long it is (Python does not print integers of more than 4300 digits)."""
+    if isinstance(value, int) and value.bit_length() > MOST_BITS:
+        return f"an integer of {value.bit_length()} bits"
+    return str(value)
 
 
 @dataclass(frozen=True)

@@ -173,6 +173,8 @@ def _argument(name: str, value: Any, param: Param) -> Arg:
     if isinstance(value, np.ndarray):
         fixed = value.reshape(-1) if value.dtype.kind in "iub" else SYMBOLIC
         return TensorArg(name, launch_dtype(triton_dtype(value.dtype)), value.shape, contents=fixed)
+    if isinstance(value, np.generic):
+        value = value.item()
     if isinstance(value, (int, float)) or value == SYMBOLIC:
         return ScalarArg(name, _scalar_dtype(name, value, param), value)
     raise LaunchError(
@@ -188,5 +190,5 @@ def _scalar_dtype(name: str, value: Any, param: Param) -> str:
     else:
         dtype = f"{'s' if isinstance(value, int) and value < 0 else 'u'}{width}"
     if dtype not in DTYPES or (kind != "f" and isinstance(value, float) and kind != "b"):
-        raise LaunchError(f"argument {name}: {value!r} for a parameter of type .{param.type}")
+        raise LaunchError(f"argument {name}: {value!r} for a parameter of type .{param.type}", hint="a number of that type")
     return dtype

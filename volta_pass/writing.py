@@ -9,11 +9,14 @@ from pathlib import Path
 
 
 def write_text(text: str, target: Path) -> None:
-    """Write a file by rename, making its folder. Raises OSError, and leaves nothing behind then."""
+    """Write a file by rename, making its folder; bytes of a file's name that are no text are escaped.
+
+    Raises OSError, and leaves nothing behind then.
+    """
     target.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(prefix=target.name + ".", suffix=".part", dir=target.parent)
     try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
+        with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace") as file:
             file.write(text)
         os.chmod(name, 0o644)
         os.replace(name, target)

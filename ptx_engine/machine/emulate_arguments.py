@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -10,9 +9,11 @@ import numpy as np
 
 from ptx_engine.errors import LaunchError
 from ptx_engine.isa.values import UINT
-from ptx_engine.launch import Arg, BoundLaunch, NullArg, Role, TensorArg
+from ptx_engine.launch import Arg, BoundLaunch, NullArg, Role, TensorArg, shown_number
 from ptx_engine.machine.parameters import BitsArg
 from ptx_engine.syntax.ast import Function, Param
+from ptx_engine.terms.constants import FLOAT_FORMATS
+from ptx_engine.terms.float_formats import largest, number_bits
 
 #: NumPy dtype name -> launch dtype
 DTYPE_NAMES: dict[str, str] = {
@@ -92,20 +93,21 @@ def scalar_bits(param: Param, value: object) -> int:
     if isinstance(value, np.floating) and param.type[0] in "us":
         hint = "an integer; check the order of the arguments"
         raise LaunchError(f"parameter {param.name} of type {param.type} cannot take {value!r}", hint=hint)
+    floating = param.type in FLOAT_FORMATS
     if isinstance(value, np.generic) and not isinstance(value, (np.integer, np.bool_)):
-        if value.dtype.itemsize == param.size and not (param.type[0] == "f" and DTYPE_NAMES.get(value.dtype.name) != param.type):
+        if value.dtype.itemsize == param.size and not (floating and DTYPE_NAMES.get(value.dtype.name) != param.type):
             return int.from_bytes(value.tobytes(), "little")
-        value = float(value)
-    if isinstance(value, (int, np.integer, np.bool_)) and param.type[0] != "f":
+        if value.dtype.name in DTYPE_NAMES:
+            value = float(value)
+    if isinstance(value, (int, np.integer, np.bool_)) and not floating:
         number = int(value)
         if not -(1 << bits - 1) <= number < 1 << bits:
             hint = f"{-(1 << bits - 1)} to {(1 << bits) - 1}"
             raise LaunchError(f"{number} does not fit parameter {param.name} of type {param.type}", hint=hint)
         return number & ((1 << bits) - 1)
-    if isinstance(value, (int, float, np.integer)) and (param.type[0] in "fb") and param.type != "bf16":
-        code = {2: "<e", 4: "<f", 8: "<d"}.get(param.size)
-        if code is not None:
-            return int.from_bytes(_packed(code, float(value), param), "little")
+    fmt = param.type if floating else {2: "f16", 4: "f32", 8: "f64"}.get(param.size) if param.type[0] == "b" else None
+    if isinstance(value, (int, float, np.integer)) and fmt is not None:
+        return _float_bits(value if isinstance(value, float) else int(value), fmt, param)
     hint = "a number of that type" if param.type[0] != "b" else "bytes, or a NumPy scalar of its size"
     raise LaunchError(f"parameter {param.name} of type {param.type} cannot take {value!r}", hint=hint)
 
@@ -134,9 +136,9 @@ def _check_layout(param: Param, dtype: np.dtype, path: str) -> None:
         _check_layout(param, inner, f"{path}{name}.")
 
 
-def _packed(code: str, value: float, param: Param) -> bytes:
+def _float_bits(value: "int | float", fmt: str, param: Param) -> int:
     try:
-        return struct.pack(code, value)
+        return number_bits(value, fmt)
     except OverflowError:
-        hint = "a smaller number, or inf"
-        raise LaunchError(f"{value} does not fit parameter {param.name} of type {param.type}", hint=hint) from None
+        hint = f"{-largest(fmt)!r} to {largest(fmt)!r}, or inf"
+        raise LaunchError(f"{shown_number(value)} does not fit parameter {param.name} of type {param.type}", hint=hint) from None

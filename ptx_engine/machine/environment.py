@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable
 
 import numpy as np
@@ -11,7 +10,7 @@ from ptx_engine.errors import LaunchError, UnsupportedError
 from ptx_engine.isa.algebra import Algebra
 from ptx_engine.isa.decode import TYPE_BITS
 from ptx_engine.isa.group import WARP, Group
-from ptx_engine.isa.values import FLOATS, Sym, Value, dtype_fmt, int_fmt
+from ptx_engine.isa.values import Sym, Value, dtype_fmt, int_fmt
 from ptx_engine.launch import DTYPES, BoundLaunch, NullArg, ScalarArg, check_shared_bytes
 from ptx_engine.machine.findings_log import FindingLog
 from ptx_engine.machine.mbarriers import Mbarriers
@@ -21,6 +20,7 @@ from ptx_engine.machine.parameters import assigned
 from ptx_engine.machine.warp_syncs import WarpSyncs
 from ptx_engine.syntax.ast import FlatFunction, Module
 from ptx_engine.terms import Arena
+from ptx_engine.terms.float_formats import number_bits
 
 _AXES = {"x": 0, "y": 1, "z": 2}
 
@@ -277,16 +277,10 @@ def parameter_value(bound: BoundLaunch, param: str, type_: str, size: int, arg: 
             raise LaunchError(f"argument {arg.name} is {arg.dtype}, but parameter {param} is {type_}")
         return Sym(((fmt, ids),))
     if is_float:
-        return _float_bits(float(arg.value), arg.dtype, size, arg.name)
+        if nbytes != size:
+            raise LaunchError(f"argument {arg.name} is {arg.dtype}, but parameter {param} is {type_}", hint="give it the parameter's type")
+        return number_bits(float(arg.value), arg.dtype)
     value = int(arg.value)
     if not -(1 << size * 8 - 1) <= value < 1 << size * 8:
         raise LaunchError(f"argument {arg.name} = {value} does not fit parameter {param} of type {type_}")
-    del nbytes
     return value & ((1 << size * 8) - 1)
-
-
-def _float_bits(value: float, dtype: str, size: int, name: str) -> int:
-    formats = {("f32", 4): "<f", ("f64", 8): "<d", ("f16", 2): "<e"}
-    if (dtype, size) not in formats or dtype not in FLOATS:
-        raise LaunchError(f"argument {name}: a {dtype} number does not fit a parameter of {size} bytes")
-    return int.from_bytes(struct.pack(formats[dtype, size], value), "little")

@@ -28,6 +28,7 @@ from ptx_engine.machine.influence import is_strong
 from ptx_engine.machine.same_value import proved_equal, same_value_keys
 from ptx_engine.machine.ticket_watch import COUNTING, Tickets, TicketWatch
 from ptx_engine.order import OrderChecker
+from ptx_engine.order.pages import Marks, scattered
 from ptx_engine.order.records import READ, WRITE, Column, Space
 from ptx_engine.syntax.ast import Reg
 from ptx_engine.terms import Arena
@@ -49,14 +50,16 @@ class Unsettled(Exception):
 class Ledger:
     """Which counter's CTAs have touched each element of what is written, over several runs."""
 
-    FREE, MANY = -1, -2
+    #: zero is what a large array is made of before anything of it is touched
+    FREE, MANY = 0, -1
 
     def __init__(self, buffers: Sequence[Buffer], team: np.ndarray) -> None:
         """``team``: a number for each CTA, the same for CTAs that count on one counter."""
-        self._team = team
+        self._team = team + 1
         self._buffers = [b for b in buffers if b.arg.role is not Role.IN]
-        shape = [(2, b.arg.storage) for b in self._buffers]
-        self._touched = [np.full(s, self.FREE, np.int32) for s in shape]
+        sizes = [b.arg.storage for b in self._buffers]
+        self._touched = [(scattered(size, np.int32), scattered(size, np.int32)) for size in sizes]
+        self._marks = [Marks(size) for size in sizes]
         self._elsewhere = False
 
     def note(self, space: Space, column: Column) -> None:
@@ -66,14 +69,15 @@ class Ledger:
         kind, addresses, nbytes = column.kind, column.addresses, column.nbytes
         team = self._team[column.batch.ctas[column.batch.slot(column.threads)]]
         inside = np.zeros(len(addresses), bool)
-        for buffer, touched in zip(self._buffers, self._touched):
+        for buffer, touched, marks in zip(self._buffers, self._touched, self._marks):
             mine = (addresses >= buffer.address) & (addresses < buffer.address + buffer.bytes)
             inside |= mine
             size = buffer.arg.element_bytes
             for byte in range(0, nbytes, size) if mine.any() else ():
-                cells = (addresses[mine] - buffer.address + byte) // size
+                cells = np.minimum((addresses[mine] - buffer.address + byte) // size, buffer.arg.storage - 1)
+                marks.add(cells)
                 for row in [r for r, bit in enumerate((READ, WRITE)) if kind & bit]:
-                    self._mark(touched[row], np.minimum(cells, touched.shape[1] - 1), team[mine])
+                    self._mark(touched[row], cells, team[mine])
         self._elsewhere |= bool(kind & WRITE) and not inside.all()
 
     def _mark(self, row: np.ndarray, cells: np.ndarray, team: np.ndarray) -> None:
@@ -83,8 +87,11 @@ class Ledger:
 
     def apart(self) -> bool:
         """Whether no element that one counter's CTAs have written was touched by others."""
-        met = [((w == self.MANY) | ((w >= 0) & (r != w) & (r != self.FREE))).any() for r, w in self._touched]
-        return not self._elsewhere and not any(met)
+        cells = zip(self._touched, (marks.where() for marks in self._marks))
+        return not self._elsewhere and not any(self._met(readers[at], writers[at]) for (readers, writers), at in cells)
+
+    def _met(self, readers: np.ndarray, writers: np.ndarray) -> bool:
+        return bool(((writers == self.MANY) | ((writers > 0) & (readers != writers) & (readers != self.FREE))).any())
 
 
 def for_every_last_cta(machine: Machine, done: Execution, numbers: np.ndarray, seconds: float, again: Again) -> Execution:

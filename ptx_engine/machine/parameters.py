@@ -23,6 +23,9 @@ _LAYOUTS = 4096
 class BitsArg(ScalarArg):
     """The bits of a whole parameter, a struct's too, of whatever size it is: the concrete mode's."""
 
+    def __post_init__(self) -> None:
+        """No type to fit into."""
+
 
 def assigned(name: str, params: Sequence[Param], args: Sequence[Arg]) -> list[list[Field]]:
     """The arguments of each parameter of the kernel ``name``. Raises LaunchError where numbers or structs do not fit."""

@@ -11,7 +11,8 @@ from ptx_engine.isa.algebra_symbolic import constant_integers
 from ptx_engine.isa.chosen import chosen_floats
 from ptx_engine.isa.values import FLOATS, UINT, Part, Sym, Value, const_part, dtype_fmt, wrap_int
 from ptx_engine.launch import Buffer, Footprint, Role
-from ptx_engine.order.pages import scattered
+from ptx_engine.machine.contents import Contents
+from ptx_engine.order.pages import Marks, scattered
 from ptx_engine.terms import UNDEF, Arena, Ids
 
 if TYPE_CHECKING:
@@ -34,8 +35,8 @@ class TensorMemory:
         contents = buffer.arg.contents
         self.contents: np.ndarray | None = None if isinstance(contents, str) else np.ascontiguousarray(contents).ravel()
         self._ids: np.ndarray | None = None
-        self._written: np.ndarray | None = None
-        self._constants: np.ndarray | None = None
+        self._written: Marks | None = None
+        self._constants: Contents | None = None
 
     def _initial(self, index: "int | np.ndarray") -> Ids:
         """The ids before any store."""
@@ -43,16 +44,9 @@ class TensorMemory:
             return self.buffer.input.ids(index)
         if self.contents is not None:
             if self._constants is None:
-                self._constants = self._content_ids()
-            return int(self._constants[index]) if isinstance(index, int) else self._constants[index]
+                self._constants = Contents(self.buffer.arg, self.arena)
+            return int(self._constants.ids(np.array([index]))[0]) if isinstance(index, int) else self._constants.ids(index)
         return UNDEF if isinstance(index, int) else np.full(index.shape, UNDEF, np.int32)
-
-    def _content_ids(self) -> np.ndarray:
-        assert self.contents is not None
-        if self.fmt.kind == "int":
-            return self.arena.integers(self.contents.astype(np.int64))
-        bits = self.contents.astype({"f16": np.float16, "f32": np.float32, "f64": np.float64}[self.fmt.name])
-        return self.arena.float_bits_column(bits.view(UINT[self.fmt.bits]), self.fmt.name)
 
     def load(self, index: "int | np.ndarray") -> Ids:
         """Term ids of elements."""
@@ -82,18 +76,18 @@ class TensorMemory:
         """Write term ids to elements."""
         if self._ids is None:
             self._ids = scattered(self.buffer.arg.storage, np.int32)
-            self._written = scattered(self.buffer.arg.storage, np.bool_)
+            self._written = Marks(self.buffer.arg.storage)
         assert self._written is not None
         if isinstance(index, int) and not isinstance(ids, int):
             ids = int(ids[-1])  # several threads, one element: a race, reported elsewhere, if they are more than one
         self._ids[index] = ids
-        self._written[index] = True
+        self._written.add(index)
 
     def footprint(self) -> Footprint:
         """All elements written."""
         if self._ids is None or self._written is None:
             return Footprint(np.zeros(0, np.int64), np.zeros(0, np.int32))
-        index = np.flatnonzero(self._written)
+        index = self._written.where()
         return Footprint(index, self._ids[index])
 
     def element_value(self, columns: list[Ids], width: int) -> Value:

@@ -95,6 +95,22 @@ def truncated() -> None:
     Path(PTX).write_text(text[: len(text) // 2], encoding="utf-8")
 
 
+SCALED = ["check", "scale_add.toml"]
+
+
+def scalar(text: str) -> Step:
+    return spec('value = "symbolic"', f"value = {text}", "scale_add.toml")
+
+
+def side_scalar(override: str) -> Step:
+    side = 'ptx = "scale_add_vector.ptx"'
+    return spec(side, f'{side}\nargs = [{{name = "alpha", {override}}}]', "scale_add.toml")
+
+
+def contents(text: str) -> Step:
+    return spec('role = "in"', f'role = "in"\ncontents = {text}')
+
+
 Case = tuple[str, list[str], list[Step], str]
 
 #: name, arguments, what is damaged before, words of the error
@@ -133,7 +149,9 @@ SPECS: list[Case] = [
     ("a long name", ["check", "a" * 5000 + ".toml"], [], "cannot read"),
     ("empty", ["check", "e.toml"], [write("e.toml", "")], "has no 'launch'"),
     ("binary", ["check", "e.toml"], [write("e.toml", b"\x80\x81" * 40)], "is not UTF-8"),
-    ("PTX", ["check", PTX], [], "not TOML"),
+    ("PTX", ["check", PTX], [], "kernels need a launch spec"),
+    ("PTX of another name", ["check", "kernel"], [lambda: shutil.copy(PTX, "kernel")], "not TOML"),
+    ("two specs", [*CHECK, "--spec", "reduce.toml"], [], "reduce.toml is a launch spec, and --spec names another"),
     ("JSON", ["check", "e.toml"], [write("e.toml", '{"launch": 3}')], "not TOML"),
     ("deep", ["check", "e.toml"], [write("e.toml", "a = " + "[" * 100_000)], "not TOML"),
     ("grid zero", CHECK, [spec("grid = [1, 1, 1]", "grid = [0, 1, 1]")], "launch.grid must be"),
@@ -161,6 +179,20 @@ SPECS: list[Case] = [
     ("too few arguments", CHECK, [spec(SIDE, SIDE + '\nargs = ["out"]')], "takes 2 arguments"),
     ("too many arguments", CHECK, [spec(SIDE, SIDE + '\nargs = ["x", "out", "x"]')], "takes 2 arguments"),
     ("a number that is no u32", ["check", "scale_add.toml"], [spec("value = 1000", "value = -1", "scale_add.toml")], "-1 is no u32"),
+    ("a scalar beyond f32", SCALED, [scalar("1e308")], "argument alpha: 1e+308 is no f32"),
+    ("a scalar that rounds to infinity", SCALED, [scalar("-3.40282357e38")], "argument alpha: -3.40282357e+38 is no f32"),
+    ("a side's scalar beyond f32", SCALED, [side_scalar("value = 1e39")], "argument alpha: 1e+39 is no f32"),
+    ("a side's scalar beyond f16", SCALED, [side_scalar('dtype = "f16"'), scalar("65520.0")], "argument alpha: 65520.0 is no f16"),
+    ("infinity for e4m3", SCALED, [side_scalar('dtype = "e4m3"'), scalar("inf")], "argument alpha: inf is no e4m3"),
+    ("a scalar beyond f64", SCALED, [scalar("1e400")], "args[3].value is 1e400, which is beyond every float"),
+    ("an integer of 401 digits", SCALED, [scalar(str(10**400))], "args[3].value is an integer of 1329 bits"),
+    ("an integer of 5000 hexadecimal digits", SCALED, [scalar("0x" + "f" * 5000)], "args[3].value is an integer of 20000 bits"),
+    ("an integer of 5000 digits", SCALED, [scalar("1" * 5000)], "scale_add.toml:28:9"),
+    ("an integer for a float, beyond it", SCALED, [scalar(str(10**39))], f"argument alpha: {10**39} is no f32"),
+    ("a float in a list beyond f64", CHECK, [spec('role = "in"', 'role = "in"\ncontents = [1e999]')], "args[0].contents[0] is 1e999"),
+    ("contents beyond f32", CHECK, [contents(f"[{'1e39, ' * 128}]")], "contents of x: a value is beyond the largest f32"),
+    ("random contents beyond f64", CHECK, [contents(f'"random:1:0:{"9" * 400}"')], "contents of x: random needs LOW and HIGH"),
+    ("contents of 2^31 elements", CHECK, [contents('"arange"'), spec("[128]", "[2147483647]")], "leave them symbolic"),
     ("nan for an integer", ["check", "scale_add.toml"], [spec("value = 1000", "value = nan", "scale_add.toml")], "write an integer"),
 ]
 TRITON = 'triton = "x.py:k"\nconstexprs = {B = 1}'
@@ -244,6 +276,12 @@ EMULATED: list[Case] = [
     with_kernel("a word", emulated("x.npy", "abc", "8"), "'abc' is not understood"),
     with_kernel("a huge integer", emulated("x.npy", "1", str(10**11)), "does not fit parameter n"),
     with_kernel("a huge float", emulated("x.npy", "1e300", "8"), "does not fit parameter a"),
+    with_kernel("a float that rounds to infinity", emulated("x.npy", "3.40282357e38", "8"), "does not fit parameter a"),
+    with_kernel("an f32 beyond f32", emulated("x.npy", "f32:1e39", "8"), "'f32:1e39': a value is beyond the largest f32"),
+    with_kernel("an f16 beyond f16", emulated("x.npy", "f16:65520", "8"), "'f16:65520': a value is beyond the largest f16"),
+    with_kernel("a bf16 beyond bf16", emulated("x.npy", "bf16:3.4e38", "8"), "'bf16:3.4e38': a value is beyond the largest bf16"),
+    with_kernel("a float beyond f64", emulated("x.npy", "1e400", "8"), "'1e400': a value is beyond the largest f64"),
+    with_kernel("an integer of 5000 digits", emulated("x.npy", "1" * 5000, "8"), "beyond the largest f64"),
     with_kernel("a fraction for an integer", emulated("x.npy", "1", "8.5"), "cannot take 8.5"),
     with_kernel("an array for a number", emulated("x.npy", "x.npy", "8"), "an array is given"),
     with_kernel("a huge grid", emulated("x.npy", "1", "8", grid=str(10**20)), "grid.x is"),
@@ -254,6 +292,27 @@ EMULATED: list[Case] = [
     ("emulate: no kernel", ["emulate", "gone.ptx", "--grid", "1", "--block", "1"], [], "cannot read gone.ptx"),
     ("emulate: no PTX", ["emulate", "k.ptx", "--grid", "1", "--block", "1"], [write("k.ptx", "hello")], "k.ptx:1:1"),
 ]
+
+
+@pytest.mark.parametrize("value", ["3.4028234663852886e38", "-3.4028235e38", "1e-300", "inf", "0x10", str(10**38)])
+def test_a_scalar_that_f32_has_is_no_error(value: str) -> None:
+    """The twins of those beyond it: the largest, what rounds to it, what rounds to zero, infinity when somebody says so."""
+    scalar(value)()
+    assert main(SCALED) == (3 if value == "inf" else 0)
+
+
+@pytest.mark.parametrize(
+    ("word", "bits"),
+    [
+        ("3.4028235e38", 0x7F7FFFFF), ("-inf", 0xFF800000), ("-INF", 0xFF800000), ("f32:inf", 0x7F800000), ("bf16:3.38e38", 0x7F7E0000),
+        ("f16:65504", 0x477FE000), ("-1e-300", 0x80000000),
+    ],
+)  # fmt: skip
+def test_an_emulated_scalar_that_f32_has_is_no_error(word: str, bits: int) -> None:
+    Path("k.ptx").write_text(ENTRY, encoding="utf-8")
+    ZEROS()
+    assert main(emulated("x.npy", word, "8")) == 0
+    assert np.load("x.npy").view(np.uint32).tolist() == [bits] * 8
 
 
 def named(cases: list[Case], prefix: str = "") -> list[object]:
@@ -342,3 +401,27 @@ def test_a_program_s_own_error_is_its_own() -> None:
     assert done.returncode == 1
     assert "ZeroDivisionError" in done.stderr and done.stderr.count('  File "') == 2
     assert "volta_hooks" not in done.stderr and "runpy" not in done.stderr
+
+
+@pytest.mark.parametrize("name", ["/proc/r.html", "gone/r.html"])
+def test_a_report_that_cannot_be_written_after_all_takes_no_verdict_away(
+    name: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The folder looks as if it could be written to, and cannot; or it goes while the kernel is checked."""
+    import volta_pass.reports
+
+    if name.startswith("gone"):
+        Path("gone").mkdir()
+        monkeypatch.setattr(volta_pass.reports, "check_report_path", lambda path: None)
+        shutil.rmtree("gone")
+        Path("gone").write_text("", encoding="utf-8")
+    assert main(["check", "reduce_no_barrier.toml", "--report", name]) == 2
+    out, err = capfd.readouterr()
+    assert "data race" in out and f"cannot write {name}" in err and "  help: " in err and "internal error" not in err
+
+
+@pytest.mark.parametrize(("name", "said"), [("", "it is a folder"), ("a" * 300 + ".html", "File name too long")])
+def test_a_report_that_cannot_be_is_refused_before_any_work(name: str, said: str, capfd: pytest.CaptureFixture[str]) -> None:
+    assert main([*CHECK, "--report", name]) == 2
+    out, err = capfd.readouterr()
+    assert said in err and "  help: " in err and out == ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from volta_pass.check.coverage import comparable
 from volta_pass.check.module_values import with_globals
 from volta_pass.kernel_report import OWN_SOURCE, KernelReport
 from volta_pass.spec import SpecError, read_spec
+from volta_pass.spec.reader import parse_spec
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "configs" / "examples"
@@ -275,6 +277,39 @@ def test_globals_become_initialisers(tmp_path: Path) -> None:
     module = with_globals(parse(textwrap.dedent(TABLE)), spec.globals, spec.candidate)
     contents = {variable.name: variable.initializer for variable in module.variables}
     assert contents == {"factor": (FloatLit(0x3F000000, 32),), "limits": (0, 8)}
+
+
+def variable(kind: str, value: object) -> object:
+    text = f".version 8.0\n.target sm_80\n.address_size 64\n.global .align 8 .{kind} v[2];\n"
+    spec = parse_spec(textwrap.dedent(SCALE), Path("scale.toml"))
+    return with_globals(parse(text), {"v": value}, spec.candidate).variables[0].initializer  # type: ignore[dict-item]
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "literal"),
+    [
+        ("f16", 1, FloatLit(0x3C00, 16)), ("bf16", 0.1, FloatLit(0x3DCD, 16)), ("f32", 3.4028235e38, FloatLit(0x7F7FFFFF, 32)),
+        ("f64", -2, FloatLit(0xC000000000000000, 64)), ("f32", float("-inf"), FloatLit(0xFF800000, 32)), ("b16", 1, 1), ("f16x2", 7, 7),
+        ("u64", 2**64 - 1, 2**64 - 1),
+    ],
+)  # fmt: skip
+def test_a_global_is_a_number_of_its_type(kind: str, value: object, literal: object) -> None:
+    """A float's integer is a number, too, and no bits."""
+    assert variable(kind, value) == (literal,)
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "said"),
+    [
+        ("f16", 65520, "65520 does not fit"), ("f32", 3.40282357e38, "3.40282357e+38 does not fit"), ("bf16", 1e39, "does not fit"),
+        ("f64", 10**400, "an integer of 1329 bits does not fit"), ("u8", 256, "256 does not fit"), ("f16x2", 0.5, "0.5 is no integer"),
+        ("f32", [1.0, 2.0, 3.0], "3 values"), ("f16x2", [1, 2, 3], "3 values"), ("f32", True, "True is no number"),
+    ],
+)  # fmt: skip
+def test_a_global_that_its_type_has_not_is_refused_with_a_remedy(kind: str, value: object, said: str) -> None:
+    with pytest.raises(SpecError, match=re.escape(said)) as raised:
+        variable(kind, value)
+    assert "v" in raised.value.message and raised.value.hint and raised.value.span
 
 
 @pytest.mark.parametrize(("value", "said"), [("limits = [0, 8, 9]", "3 values"), ("limits = [0, 1.5]", "no integer")])

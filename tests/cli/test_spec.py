@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from ptx_engine.errors import UnsupportedError
 from ptx_engine.launch import Role, ScalarArg, TensorArg
 from volta_pass.spec import SideKind, SpecError, parse_spec, read_spec
-from volta_pass.spec.contents import build_contents, round_to_format
+from volta_pass.spec.contents import MOST_ELEMENTS, build_contents
 from volta_pass.spec.lines import locate_keys
 from volta_pass.spec.schema import SCHEMA, schema_text
 
@@ -196,6 +196,10 @@ def test_contents() -> None:
         ("random:1:0:300", "u8", 1, "outside u8"),
         ("random:1:0.5:2", "s32", 1, "integer bounds"),
         ([1e6], "f16", 1, "beyond the largest f16"),
+        ("arange", "f16", 70_000, "beyond the largest f16"),
+        (f"random:1:-{'9' * 308}:{'9' * 308}", "f64", 1, "whose difference"),
+        ("arange", "s32", MOST_ELEMENTS + 1, "leave them symbolic"),
+        ("random:1:0:2", "f32", MOST_ELEMENTS + 1, "leave them symbolic"),
     ],
 )
 def test_contents_that_do_not_fit(value: object, dtype: str, storage: int, said: str) -> None:
@@ -206,10 +210,14 @@ def test_contents_that_do_not_fit(value: object, dtype: str, storage: int, said:
 @given(st.lists(st.floats(-60000, 60000, width=64), min_size=1, max_size=20))
 @settings(max_examples=50, deadline=None)
 def test_rounding_agrees_with_numpy(values: list[float]) -> None:
-    array = np.array(values)
-    assert np.array_equal(round_to_format(array, "f32"), array.astype(np.float32).astype(np.float64)) or np.any(np.abs(array) < 1e-37)
-    normal = array[np.abs(array) > 1e-4]
-    assert np.array_equal(round_to_format(normal, "f16"), normal.astype(np.float16).astype(np.float64))
+    for dtype, judge in (("f32", np.float32), ("f16", np.float16)):
+        contents = build_contents(list(values), dtype, len(values))
+        assert np.array_equal(contents, np.array(values).astype(judge).astype(np.float64))
+
+
+def test_contents_as_long_as_a_spec_may_have() -> None:
+    drawn = build_contents("arange", "u32", MOST_ELEMENTS)
+    assert isinstance(drawn, np.ndarray) and len(drawn) == MOST_ELEMENTS and drawn[-1] == MOST_ELEMENTS - 1
 
 
 # --- lines --------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ptx_engine.errors import LaunchError
 from ptx_engine.findings import Finding, Severity, Site
 from ptx_engine.launch import Launch, TensorArg
 from ptx_engine.verdict import Explanation, Method, OutputVerdict, Status, Verdict, Witness
@@ -346,7 +347,7 @@ def test_a_file_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
     path = tmp_path / "r.html"
     path.write_text("before")
     monkeypatch.setattr("os.replace", lambda *_: (_ for _ in ()).throw(OSError("disk full")))
-    with pytest.raises(OSError):
+    with pytest.raises(LaunchError, match="disk full"):
         write_report([proved()], path)
     assert path.read_text() == "before" and list(tmp_path.iterdir()) == [path]
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import struct
 from dataclasses import replace
 
+from ptx_engine.isa.decode import TYPE_BITS
+from ptx_engine.launch import shown_number
 from ptx_engine.syntax.ast import FloatLit, Initial, Module, Variable
+from ptx_engine.terms.constants import FLOAT_FORMATS
+from ptx_engine.terms.float_formats import largest, number_bits
 from volta_pass.spec import SideSpec, SpecError
 
 Value = int | float | list[int | float]
-
-_FLOAT_LAYOUTS = {"f32": "<f", "f64": "<d"}
 
 
 def with_globals(module: Module, values: dict[str, Value], side: SideSpec) -> Module:
@@ -23,7 +24,7 @@ def with_globals(module: Module, values: dict[str, Value], side: SideSpec) -> Mo
 
 def _initialised(variable: Variable, value: Value, side: SideSpec) -> Variable:
     elements = value if isinstance(value, list) else [value]
-    width = _width_bytes(variable.type)
+    width = TYPE_BITS.get(variable.type, 0) // 8
     capacity = variable.size // width if width else 0
     if not capacity or len(elements) > capacity:
         message = f"[globals] {variable.name}: {len(elements)} values for a .{variable.type} variable of {variable.size} bytes"
@@ -31,24 +32,19 @@ def _initialised(variable: Variable, value: Value, side: SideSpec) -> Variable:
     return replace(variable, initializer=tuple(_literal(element, variable, width, side) for element in elements))
 
 
-def _width_bytes(type_name: str) -> int:
-    digits = "".join(c for c in type_name if c.isdigit())
-    return int(digits) // 8 if digits else 0
-
-
 def _literal(value: int | float, variable: Variable, width: int, side: SideSpec) -> Initial:
     def refused(why: str, hint: str = "") -> SpecError:
-        message = f"[globals] {variable.name} is .{variable.type}: {value!r} {why}"
+        message = f"[globals] {variable.name} is .{variable.type}: {shown_number(value)} {why}"
         return SpecError(message, span=side.span, source_line=side.source_line, hint=hint)
 
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise refused("is no number", "write a number or a list of numbers")
-    layout = _FLOAT_LAYOUTS.get(variable.type)
-    if layout is not None:
+    if variable.type in FLOAT_FORMATS:
         try:
-            return FloatLit(int.from_bytes(struct.pack(layout, value), "little"), 8 * width)
+            return FloatLit(number_bits(value, variable.type), 8 * width)
         except OverflowError:
-            raise refused("does not fit") from None
+            most = largest(variable.type)
+            raise refused("does not fit", f"{-most!r} to {most!r}, inf or -inf") from None
     if isinstance(value, float):
         raise refused("is no integer", "write an integer")
     low, high = -(1 << 8 * width - 1), (1 << 8 * width) - 1

@@ -119,7 +119,7 @@ def _extent(text: str) -> tuple[int, ...]:
 
 def _add_demo(commands: Any) -> None:
     parser = _add(
-        commands, "demo", "Validate an autotuned matmul with a wrong configurations and a flash attention, without a GPU.", json=False
+        commands, "demo", "Validate an autotuned matmul with a wrong configuration and a flash attention, without a GPU.", json=False
     )
     parser.add_argument("--target", default="cuda:80", metavar="cuda:80", help="the target to compile for")
 

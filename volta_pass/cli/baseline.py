@@ -213,8 +213,6 @@ def _compared(record: Record, newer: Record, options: Options) -> Outcome:
 
 
 def _tell(outcomes: Sequence[Outcome], damaged: Sequence[str], args: argparse.Namespace) -> int:
-    if args.report:
-        write_report([outcome.as_report() for outcome in outcomes], args.report)
     if args.json:
         print(json.dumps({"kernels": [outcome.to_json() for outcome in outcomes], "damaged": list(damaged)}, indent=2))
     else:
@@ -224,6 +222,8 @@ def _tell(outcomes: Sequence[Outcome], damaged: Sequence[str], args: argparse.Na
         print(outcome_table(outcomes, color=not args.no_color and wants_color(sys.stdout)), end="")
         for name in damaged:
             print(f"damaged entry, not used: {name}", file=sys.stderr)
+    if args.report:
+        write_report([outcome.as_report() for outcome in outcomes], args.report)
     return exit_code(outcomes, damaged)
 
 

@@ -50,8 +50,6 @@ class Row:
 def command(args: argparse.Namespace) -> int:
     """Measure and print; 0 if every target is met and every kernel proved, else 1."""
     rows = BENCHES[args.name]()
-    if args.report:
-        write_rows([asdict(row) for row in rows], args.report)
     if args.json:
         print(json.dumps([asdict(row) for row in rows], indent=2))
     elif args.name == "paper":
@@ -60,6 +58,8 @@ def command(args: argparse.Namespace) -> int:
         print_rows(rows, Console(file=sys.stdout, no_color=args.no_color, highlight=False, width=TABLE_WIDTH))
     else:
         _print(rows, color=not args.no_color)
+    if args.report:
+        write_rows([asdict(row) for row in rows], args.report)
     return 0 if all(row.met for row in rows) else 1
 
 

@@ -42,13 +42,15 @@ def command(args: argparse.Namespace) -> int:
 def _kernels(args: argparse.Namespace) -> list[str]:
     """The kernel files of the command line. Raises LaunchError where they and the spec do not fit."""
     if args.spec is None:
-        if any(kind_of(path) is SideKind.CUDA or (len(args.files) > 1 and Path(path).suffix.lower() == ".ptx") for path in args.files):
+        if any(kind_of(path) is SideKind.CUDA or Path(path).suffix.lower() == ".ptx" for path in args.files):
             hint = "volta-pass check SPEC.toml, or volta-pass check REFERENCE.cu CANDIDATE.cu --spec SPEC.toml"
             raise LaunchError("kernels need a launch spec", hint=hint)
         return []
     if len(args.files) > 2:
         raise LaunchError(f"{len(args.files)} kernels", hint="a reference and a candidate, or a candidate alone")
     for path in args.files:
+        if Path(path).suffix.lower() == ".toml":
+            raise LaunchError(f"{path} is a launch spec, and --spec names another", hint="with --spec, give .ptx or .cu files")
         (read_source if kind_of(path) is SideKind.CUDA else read_ptx)(path)  # a mistake of the command line, not of the spec
     return list(args.files)
 
@@ -60,12 +62,12 @@ def check_options(args: argparse.Namespace) -> CheckOptions:
 
 def show(report: KernelReport, args: argparse.Namespace, ptx_name: str) -> int:
     """Print a report as text or JSON, and write it where that was asked for; its exit code."""
-    if args.report:
-        write_report([report], args.report)
     if args.json:
         print(json.dumps(report.to_json(), indent=2))
     else:
         color = not args.no_color and wants_color(sys.stdout)
         print(render(report, color=color, ptx_name=ptx_name))
         print(summary_line(report))
+    if args.report:
+        write_report([report], args.report)
     return EXIT_CODES[report.status]

@@ -52,12 +52,12 @@ def check_points(points: Points, options: CheckOptions, args: argparse.Namespace
     """Check them on the workers that were asked for, and tell."""
     outcomes = run_points(points, options, args)
     reports = [outcome.report for outcome in outcomes]
-    if args.report:
-        write_report(reports, args.report)
     if args.json:
         print(json.dumps(report_document(reports), indent=2))
     else:
         _tell(points, outcomes, color=not args.no_color and wants_color(sys.stdout))
+    if args.report:
+        write_report(reports, args.report)
     return worst_code(outcomes)
 
 

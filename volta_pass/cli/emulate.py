@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 from pathlib import Path
 
 import numpy as np
@@ -15,10 +16,12 @@ import numpy as np
 from ptx_engine import Emulation, emulate
 from ptx_engine.errors import BudgetError, LaunchError, PtxError
 from ptx_engine.findings import Finding, Severity
+from ptx_engine.terms.float_formats import largest, rounded_number
 from volta_pass.check.ptx_file import read_ptx
 from volta_pass.terminal import printable
 
-_SCALARS = {"f16": np.float16, "f32": np.float32, "f64": np.float64}
+#: types of ``TYPE:NUMBER`` as NumPy's (bf16 is none)
+_SCALARS: dict[str, type[np.floating]] = {"f16": np.float16, "f32": np.float32, "f64": np.float64}
 
 
 def command(args: argparse.Namespace) -> int:
@@ -76,24 +79,34 @@ def scalar(word: str) -> object:
         return None
     kind, colon, number = word.rpartition(":")
     try:
+        value = _number(number)
         if not colon:
-            return _number(word)
+            return value
         if kind == "bf16":
             import ml_dtypes
 
-            return ml_dtypes.bfloat16(float(number))
-        return _SCALARS[kind](float(number))
+            return ml_dtypes.bfloat16(rounded_number(value, kind))
+        return _SCALARS[kind](rounded_number(value, kind))
+    except OverflowError as error:
+        raise LaunchError(f"argument {_clipped(word)}: {error}", hint="a smaller number, or inf where that is meant") from None
     except (ValueError, KeyError, ImportError):
         hint = "a .npy file, a number, null, or f16:, f32:, f64: or bf16: and a number"
-        raise LaunchError(f"argument {word!r} is not understood", hint=hint) from None
+        raise LaunchError(f"argument {_clipped(word)} is not understood", hint=hint) from None
+
+
+def _clipped(word: str) -> str:
+    return repr(word if len(word) <= 60 else word[:57] + "...")
 
 
 def _number(word: str) -> "int | float":
-    """An integer in any base of Python's, else a float."""
+    """An integer in any base of Python's, else a float. Raises ValueError for no number, OverflowError for one that is beyond a double."""
     try:
         return int(word, 0)
     except ValueError:
-        return float(word)
+        value = float(word)
+    if math.isinf(value) and "inf" not in word.lower():
+        raise OverflowError(f"a value is beyond the largest f64, {largest('f64')!r}")
+    return value
 
 
 def as_json(result: Emulation, targets: list[Path]) -> dict[str, object]:

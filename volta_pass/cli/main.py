@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 
 from ptx_engine.errors import BudgetError, InternalError, NotStructuredError, PtxError, UnsupportedError
 from volta_pass.cli.arguments import build_parser
+from volta_pass.cli.streams import lasting_streams
 from volta_pass.environment import environment_errors, environment_warnings
 from volta_pass.terminal import printable
 
@@ -22,15 +23,23 @@ BAD_INPUT, UNKNOWN, UNSUPPORTED, DEFECT, INTERRUPTED = 2, 3, 4, 70, 130
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; the exit code. Usage errors leave through argparse with code 2."""
-    parser = build_parser()
-    words, program = program_apart(list(sys.argv[1:] if argv is None else argv))
-    args = _parsed(parser, words)
+    with lasting_streams():
+        return guarded(lambda: _run(list(sys.argv[1:] if argv is None else argv)))
+
+
+def _run(words: list[str]) -> int:
+    words, program = program_apart(words)
+    try:
+        args = _parsed(build_parser(), words)
+    except SystemExit:
+        sys.stdout.flush()  # the help
+        raise
     args.recorded_program = program
-    return guarded(lambda: _dispatch(args.command_function, args))
+    return _dispatch(args.command_function, args)
 
 
 #: a negative number is a kernel's argument, and no option
-_NEGATIVE = re.compile(r"-\.?\d")
+_NEGATIVE = re.compile(r"-(\.?\d|inf|nan)", re.IGNORECASE)
 
 
 def _parsed(parser: argparse.ArgumentParser, words: list[str]) -> argparse.Namespace:
@@ -56,10 +65,14 @@ def _dispatch(command: Callable[..., int], args: object) -> int:
     problems = environment_errors(os.environ)
     if problems:
         return _complain("error", "; ".join(problems), "unset the variable or give it such a value")
-    if getattr(args, "report", None):
+    if getattr(args, "report", None) is not None:
         from volta_pass.reports import check_report_path
 
         check_report_path(args.report)  # type: ignore[attr-defined]
+    if getattr(args, "memory_mib", None) and args.jobs == 1:  # type: ignore[attr-defined]  # (else that of the others)
+        from volta_pass.parallel.pool import limit_memory
+
+        limit_memory(args.memory_mib)  # type: ignore[attr-defined]
     for warning in environment_warnings(os.environ):
         print(f"warning: {warning}", file=sys.stderr)
     return command(args)
@@ -74,14 +87,15 @@ def guarded(step: Callable[[], int]) -> int:
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return INTERRUPTED
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what is left in the buffer has no reader
-        return 0
     except InternalError as error:
         return _defect(error)
     except PtxError as error:
         print(printable_lines(error.render()), file=sys.stderr)
         return _code_of(error)
+    except MemoryError as error:
+        said = f"not enough memory: {error}" if str(error) else "not enough memory"
+        print(f"budget exhausted: {printable(said)}\n  help: check fewer CTAs (launch.ctas), or give more (--memory-mib)", file=sys.stderr)
+        return UNKNOWN
     except Exception as error:
         return _defect(error)
 

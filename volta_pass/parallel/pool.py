@@ -111,14 +111,14 @@ def _result_of(future: Future[Result]) -> Result | Lost:
         return Lost(f"{type(error).__name__}: {error}")
 
 
-def _limit_memory(mib: int) -> None:
+def limit_memory(mib: int) -> None:
     """Bound what this process may allocate; systems that count no private mappings (macOS, Windows) do not hold to it."""
     if sys.platform != "linux":
         return
     import resource
 
     _, most = resource.getrlimit(resource.RLIMIT_DATA)
-    wanted = mib << 20
+    wanted = min(mib << 20, sys.maxsize)
     resource.setrlimit(resource.RLIMIT_DATA, (wanted if most == resource.RLIM_INFINITY else min(wanted, most), most))
 
 
@@ -167,7 +167,7 @@ class _Pools(Generic[Task, Result]):
         spawn = multiprocessing.get_context("spawn")
         if self.memory_mib is None:
             return ProcessPoolExecutor(workers, spawn)
-        return ProcessPoolExecutor(workers, spawn, _limit_memory, (self.memory_mib,))
+        return ProcessPoolExecutor(workers, spawn, limit_memory, (self.memory_mib,))
 
     def _submitted(self, pool: ProcessPoolExecutor, number: int) -> Future[Result]:
         """Processes start when work comes; the module that they would import as their main one is looked up then."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from ptx_engine.errors import LaunchError
 from ptx_engine.launch import BoundLaunch, Footprint, ScalarArg, TensorArg
-from volta_pass.references.contents import content_ids
+from ptx_engine.machine.contents import Contents
 from volta_pass.references.tensor import SymbolicTensor, converted, lift
 
 
@@ -66,8 +66,6 @@ def _argument(bound: BoundLaunch, name: str) -> Any:
         raise LaunchError(f"the reference function asks for {name}, which is no argument of the launch")
     if isinstance(arg.value, str):
         return SymbolicTensor(np.array(bound.scalar_ids[name], np.int32), bound.arena, arg.dtype)
-    if isinstance(arg.value, float) and arg.dtype == "f32":
-        return float(np.float32(arg.value))
     return arg.value
 
 
@@ -76,7 +74,7 @@ def _tensor(bound: BoundLaunch, arg: TensorArg) -> "SymbolicTensor | np.ndarray"
     if not isinstance(buffer.arg.contents, str):
         if not arg.is_float:
             return np.asarray(np.asarray(buffer.arg.contents).reshape(-1)[index])
-        return SymbolicTensor(content_ids(buffer.arg, bound.arena)[index], bound.arena, arg.dtype)
+        return SymbolicTensor(Contents(buffer.arg, bound.arena).ids(index), bound.arena, arg.dtype)
     if buffer.input is None:
         raise LaunchError(f"the reference function reads {arg.name}, which is an output without contents")
     return SymbolicTensor(np.asarray(buffer.input.ids(index)), bound.arena, arg.dtype)

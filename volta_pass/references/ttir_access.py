@@ -117,14 +117,14 @@ def accumulate(frame: Frame, part: Part, value: Value, who: np.ndarray, kind: Tt
         total = _combined(arena, combine, operands)
         if not kind.is_float and combine is Op.NSUM:
             total = wrapped(Sym(total), 8 * arg.element_bytes, is_signed(arg.dtype), arena).ids
-        _note_writers(frame, overlay, part, index[chosen], who[lanes], combine)
-        overlay.ids[index[chosen]] = total
+        who_now = _writers(frame, overlay, part, index[chosen], who[lanes], combine)
+        overlay.write(index[chosen], total, who_now, combine)
 
 
-def _note_writers(frame: Frame, overlay: Overlay, part: Part, index: np.ndarray, who: np.ndarray, combine: Op) -> None:
-    """Who has updated each element; an update over another program's plain store, or of another kind than its, is a race."""
+def _writers(frame: Frame, overlay: Overlay, part: Part, index: np.ndarray, who: np.ndarray, combine: Op) -> np.ndarray:
+    """Who has written each element after an update; one over another program's plain store, or of another kind than its, is a race."""
     first, last = who.min(axis=1), who.max(axis=1)
-    writer = overlay.writer[index]
+    writer = overlay.writer(index)
     own = (first == last) & ((writer == NOBODY) | (writer == first))
     racy = np.flatnonzero(~own & (writer != NOBODY) & (overlay.atomic[index] != combine))
     if racy.size:
@@ -134,8 +134,7 @@ def _note_writers(frame: Frame, overlay: Overlay, part: Part, index: np.ndarray,
             "race between programs", text, "atomic", frame.arena.origin, int(last[racy[0]]),
             buffer=part.buffer, offset_bytes=offset, count=len(racy),
         )  # fmt: skip
-    overlay.writer[index] = np.where(own, first, SEVERAL)
-    overlay.atomic[index] = combine
+    return np.where(own, first, SEVERAL)
 
 
 def _combined(arena: Arena, combine: Op, operands: np.ndarray) -> np.ndarray:

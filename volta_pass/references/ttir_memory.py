@@ -16,8 +16,9 @@ import numpy as np
 from ptx_engine.errors import UnsupportedError
 from ptx_engine.findings import Severity
 from ptx_engine.launch import BoundLaunch, Buffer, Footprint, Role
+from ptx_engine.machine.contents import Contents
+from ptx_engine.order.pages import Marks, scattered
 from ptx_engine.terms.arena import UNDEF
-from volta_pass.references.contents import content_ids
 from volta_pass.references.finding_log import FindingLog
 from volta_pass.references.freedoms import Freedoms
 from volta_pass.references.library import Library
@@ -42,12 +43,28 @@ class Part:
 
 @dataclass(slots=True)
 class Overlay:
-    """What has been written to a buffer: ids, by which program (NOBODY: not written, SEVERAL: atomically by more), and by
-    which atomic combination (0: a plain store)."""
+    """What has been written to a buffer: ids, and by which atomic combination (0: a plain store)."""
 
     ids: np.ndarray
-    writer: np.ndarray
     atomic: np.ndarray
+    written: Marks
+    _writer: np.ndarray
+
+    @classmethod
+    def of(cls, count: int) -> "Overlay":
+        """One without writes, which costs nothing however large the buffer is."""
+        return cls(scattered(count, np.int32), scattered(count, np.uint8), Marks(count), scattered(count, np.int32))
+
+    def writer(self, index: np.ndarray) -> np.ndarray:
+        """The program that wrote each element (NOBODY: not written, SEVERAL: atomically by more)."""
+        return np.where(self.written[index], self._writer[index], NOBODY)
+
+    def write(self, index: np.ndarray, ids: np.ndarray, who: np.ndarray, atomic: int = 0) -> None:
+        """Elements as a program left them."""
+        self.ids[index] = ids
+        self._writer[index] = who
+        self.atomic[index] = atomic
+        self.written.add(index)
 
 
 class Memory:
@@ -62,7 +79,7 @@ class Memory:
         #: what the program leaves open
         self.freedoms = Freedoms()
         self.overlays: dict[int, Overlay] = {}
-        self._contents: dict[int, np.ndarray] = {}
+        self._contents: dict[int, Contents] = {}
         self._starts = np.array([b.address for b in bound.buffers], np.int64)
         self._ends = np.array([b.address + b.bytes for b in bound.buffers], np.int64)
 
@@ -199,11 +216,11 @@ class Memory:
         if isinstance(buffer.arg.contents, str):
             return np.full(index.shape, UNDEF, np.int32)
         if buffer.number not in self._contents:
-            self._contents[buffer.number] = content_ids(buffer.arg, self.arena)
-        return np.asarray(self._contents[buffer.number][index])
+            self._contents[buffer.number] = Contents(buffer.arg, self.arena)
+        return self._contents[buffer.number].ids(index)
 
     def _with_stores(self, overlay: Overlay, buffer: Buffer, index: np.ndarray, initial: np.ndarray, numbers: Numbers) -> np.ndarray:
-        writer = overlay.writer[index]
+        writer = overlay.writer(index)
         ids = np.where(writer == NOBODY, initial, overlay.ids[index])
         foreign = (writer != NOBODY) & (writer != numbers)
         if foreign.any():
@@ -262,25 +279,21 @@ class Memory:
         """The overlay of a buffer, made at its first write."""
         found = self.overlays.get(buffer.number)
         if found is None:
-            count = buffer.arg.storage
-            empty = np.full(count, UNDEF, np.int32), np.full(count, NOBODY, np.int32), np.zeros(count, np.uint8)
-            found = self.overlays[buffer.number] = Overlay(*empty)
+            found = self.overlays[buffer.number] = Overlay.of(buffer.arg.storage)
         return found
 
     def _write(self, part: Part, ids: np.ndarray, who: np.ndarray) -> None:
         overlay, index = self.overlay(part.buffer), part.index
-        writer = overlay.writer[index]
+        writer = overlay.writer(index)
         foreign = (writer != NOBODY) & (writer != who)
         foreign &= overlay.ids[index] != ids
         if foreign.any():
             self._conflict(part, overlay.ids[index], ids, who, np.flatnonzero(foreign), "programs", writer)
-        overlay.ids[index] = ids
-        overlay.writer[index] = who
-        overlay.atomic[index] = 0
+        overlay.write(index, ids, who)
         kept = overlay.ids[index]
         if (kept != ids).any():
             clash = np.flatnonzero(kept != ids)
-            writer = overlay.writer[index]
+            writer = overlay.writer(index)
             for scope, bad in (("programs", clash[writer[clash] != who[clash]]), ("lanes", clash[writer[clash] == who[clash]])):
                 if bad.size:
                     self._conflict(part, kept, ids, who, bad, scope, writer)
@@ -314,8 +327,7 @@ class Memory:
     def current(self, part: Part) -> np.ndarray:
         """The ids at a part's elements now, whoever wrote them (for atomics)."""
         overlay = self.overlay(part.buffer)
-        written = overlay.writer[part.index] != NOBODY
-        return np.where(written, overlay.ids[part.index], self._initial(part.buffer, part.index)).astype(np.int32)
+        return np.where(overlay.written[part.index], overlay.ids[part.index], self._initial(part.buffer, part.index)).astype(np.int32)
 
     def footprints(self) -> dict[str, Footprint]:
         """What was written, per tensor name."""
@@ -323,7 +335,7 @@ class Memory:
         for buffer in self.bound.buffers:
             overlay = self.overlays.get(buffer.number)
             if overlay is not None:
-                index = np.flatnonzero(overlay.writer != NOBODY)
+                index = overlay.written.where()
                 result[buffer.arg.name] = Footprint(index, overlay.ids[index])
         return result
 

@@ -44,7 +44,11 @@ def format_of(path: "str | Path") -> Callable[[Sequence[KernelReport]], str]:
 def check_report_path(path: "str | Path") -> None:
     """Raise LaunchError before any work where a report could not be written."""
     target = Path(path).absolute()
-    if target.is_dir():
+    try:
+        is_folder = target.is_dir()
+    except OSError as error:  # a name that is too long
+        raise LaunchError(f"cannot write {path}: {error.strerror}", hint="give it another name") from None
+    if is_folder:
         raise LaunchError(f"cannot write {path}: it is a folder", hint="name a file")
     format_of(path)
     if not target.parent.is_dir():
@@ -54,5 +58,14 @@ def check_report_path(path: "str | Path") -> None:
 
 
 def write_report(reports: Sequence[KernelReport], path: "str | Path") -> None:
-    """Write the reports in the format of the path's suffix. Raises LaunchError, OSError."""
-    write_text(format_of(path)(reports), Path(path))
+    """Write the reports in the format of the path's suffix. Raises LaunchError."""
+    write_whole(format_of(path)(reports), path)
+
+
+def write_whole(text: str, path: "str | Path") -> None:
+    """Write a report's text. Raises LaunchError where the system does not take it: a full disk, a folder that is gone by now."""
+    try:
+        write_text(text, Path(path))
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise LaunchError(f"cannot write {path}: {reason}", hint="name a file in a folder that you may write") from None

@@ -9,21 +9,20 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as xml
 
-from volta_pass.reports.files import format_of
+from volta_pass.reports.files import format_of, write_whole
 from volta_pass.reports.junit import clean
 from volta_pass.reports.markdown import escaped
-from volta_pass.writing import write_text
 
 Row = Mapping[str, Any]
 _COLUMNS = ("name", "figure", "unit", "target", "met")
 
 
 def write_rows(rows: Sequence[Row], path: "str | Path") -> None:
-    """Write rows in the format of the path's suffix. Raises LaunchError, OSError."""
+    """Write rows in the format of the path's suffix. Raises LaunchError."""
     format_of(path)
     name = Path(path).name.lower()
     writer = next(writer for suffix, writer in _WRITERS.items() if name.endswith(suffix))
-    write_text(writer(rows), Path(path))
+    write_whole(writer(rows), path)
 
 
 def _json(rows: Sequence[Row]) -> str:

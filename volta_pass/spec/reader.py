@@ -7,6 +7,7 @@ the order of [[args]].
 
 from __future__ import annotations
 
+import math
 import re
 import tomllib
 from collections.abc import Sequence
@@ -20,7 +21,7 @@ from volta_pass.spec.lines import LineTable, locate_keys
 from volta_pass.spec.model import SideKind, Spec
 from volta_pass.spec.schema import SCHEMA
 from volta_pass.spec.sides import SideReader
-from volta_pass.spec.structure import SpecError, check_structure, spec_error, suggestion
+from volta_pass.spec.structure import BeyondDouble, SpecError, check_numbers, check_structure, spec_error, suggestion
 from volta_pass.spec.sweep import sweep_points
 
 #: operators an extern device function may stand for
@@ -42,6 +43,7 @@ def parse_spec(text: str, path: Path, kernels: Sequence["str | Path"] = ()) -> S
     """The spec in a TOML text; relative paths in it start at ``path``'s folder. Raises as ``read_spec``."""
     table = locate_keys(text, str(path))
     data = _parse_toml(text, table)
+    check_numbers(data, table)
     put_kernels(data, kernels)
     check_structure(data, SCHEMA, table)
     if "sweep" in data:
@@ -59,6 +61,7 @@ def read_sweep(path: "str | Path") -> list[tuple[Spec, dict[str, Any]]]:
     place = Path(path)
     table = locate_keys(text := _read_text(place), str(place))
     data = _parse_toml(text, table)
+    check_numbers(data, table)
     check_structure(data, SCHEMA, table)
     if "sweep" not in data:
         return [(_spec(data, table, place), {})]
@@ -94,14 +97,29 @@ def _read_text(path: Path) -> str:
 
 def _parse_toml(text: str, table: LineTable) -> dict[str, Any]:
     try:
-        return tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
-        message = str(error) or "nested too deeply"
+        return tomllib.loads(text, parse_float=_float)
+    except (ValueError, RecursionError) as error:  # ValueError: not TOML, or an integer of more digits than Python reads
+        message = (str(error) or "nested too deeply").split("; use sys.")[0]
         found = re.search(r"\(at line (\d+), column (\d+)\)", message)
-        line, col = (int(found[1]), int(found[2])) if found else (max(1, len(table.lines)), 1)
+        line, col = (int(found[1]), int(found[2])) if found else _longest_number(table.lines)
         table.places[("",)] = (min(line, max(1, len(table.lines))), col)
         hint = "a launch spec is a TOML file: tables such as [launch], and key = value lines"
         raise spec_error(table, ("",), "not TOML: " + re.sub(r" \(at .*\)$", "", message), hint) from None
+
+
+def _longest_number(lines: Sequence[str]) -> tuple[int, int]:
+    """Where the number is that Python does not read for its digits; the end of the text if that is not what is wrong."""
+    for number, line in enumerate(lines, 1):
+        found = re.search(r"[0-9_]{4301,}", line)
+        if found:
+            return number, found.start() + 1
+    return max(1, len(lines)), 1
+
+
+def _float(text: str) -> float:
+    """A number too large for a double is kept as such, so that it can be refused at its key."""
+    value = float(text)
+    return BeyondDouble(text) if math.isinf(value) and "inf" not in text else value
 
 
 def _refuse_duplicates(data: dict[str, Any], table: LineTable) -> None:

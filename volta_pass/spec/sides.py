@@ -5,9 +5,25 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from ptx_engine.errors import LaunchError
-from ptx_engine.launch import BLOCK_LIMITS, GRID_LIMITS, MAX_THREADS, SYMBOLIC, Arg, Launch, Role, ScalarArg, TensorArg, check_shared_bytes
-from volta_pass.spec.contents import build_contents, integer_range
+from ptx_engine.launch import (
+    BLOCK_LIMITS,
+    DTYPES,
+    GRID_LIMITS,
+    MAX_THREADS,
+    SYMBOLIC,
+    Arg,
+    Launch,
+    Role,
+    ScalarArg,
+    TensorArg,
+    check_shared_bytes,
+    integer_range,
+    shown_number,
+)  # fmt: skip
+from volta_pass.spec.contents import build_contents
 from volta_pass.spec.lines import LineTable
 from volta_pass.spec.lines import Path as KeyPath
 from volta_pass.spec.model import SideKind, SideSpec
@@ -32,6 +48,7 @@ class SideReader:
         self._data = data
         self._table = table
         self._folder = folder
+        self._made: dict[tuple[str, str, int], str | np.ndarray] = {}
         self._index = {arg["name"]: i for i, arg in enumerate(data["args"])}
 
     def read(self, side: str) -> SideSpec:
@@ -156,15 +173,24 @@ class SideReader:
             if key in merged:
                 raise spec_error(self._table, (*places[key], key), f"{key} is for tensors", 'a scalar has value = "symbolic" or a number')
         name, dtype, value = merged["name"], merged["dtype"], merged.get("value", SYMBOLIC)
-        if isinstance(value, float) and dtype[0] in "sup":
-            raise spec_error(self._table, (*places["value"], "value"), f"{name} is {dtype}, but its value is {value}", "write an integer")
-        if isinstance(value, int) and dtype[0] in "sup":
+        path = (*places["value" if "value" in places else "dtype"], "value")
+        if isinstance(value, int) and not DTYPES[dtype][1]:
             least, largest = integer_range(dtype)
             if not least <= value <= largest:
-                raise spec_error(self._table, (*places["value"], "value"), f"{value} is no {dtype}", f"{least}..{largest}")
-        elif isinstance(value, int):
-            value = float(value)
-        return ScalarArg(name, dtype, value)
+                raise spec_error(self._table, path, f"argument {name}: {shown_number(value)} is no {dtype}", f"{least} to {largest}")
+        try:
+            return ScalarArg(name, dtype, value)
+        except LaunchError as error:
+            raise spec_error(self._table, path, error.message, error.hint) from None
+
+    def _contents(self, given: "str | list[int | float]", dtype: str, storage: int) -> "str | np.ndarray":
+        """What a tensor holds: made once for both sides where it is long. Raises ValueError."""
+        if not isinstance(given, str):
+            return build_contents(given, dtype, storage)
+        key = (given, dtype, storage)
+        if key not in self._made:
+            self._made[key] = build_contents(given, dtype, storage)
+        return self._made[key]
 
     def _tensor(self, merged: dict[str, Any], places: dict[str, KeyPath], base_path: KeyPath) -> TensorArg:
         name = merged["name"]
@@ -176,7 +202,7 @@ class SideReader:
         role = Role(merged.get("role", "inout"))
         try:
             plain = TensorArg(name, merged["dtype"], shape, role, None if strides is None else tuple(strides))
-            contents = build_contents(merged.get("contents", SYMBOLIC), merged["dtype"], plain.storage)
+            contents = self._contents(merged.get("contents", SYMBOLIC), merged["dtype"], plain.storage)
         except LaunchError as error:
             key = "strides" if "strides" in merged else "shape"
             raise spec_error(self._table, (*places[key], key), error.message, error.hint) from None

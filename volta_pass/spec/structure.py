@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import difflib
 import re
+import sys
 from typing import Any
 
 from ptx_engine.errors import LaunchError, Span
+from ptx_engine.launch import MOST_BITS, shown_number
 from volta_pass.spec.lines import LineTable, Path
 from volta_pass.spec.schema import Schema
 
@@ -20,6 +22,13 @@ class SpecError(LaunchError):
 
     kind = "spec error"
     remedy = "the keys of a launch spec and their values: configs/launch_spec.schema.json, examples in configs/examples"
+
+
+class BeyondDouble(float):
+    """A float of a TOML text that Python reads as an infinity although it says a number."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
 
 
 _TYPES: dict[str, tuple[type, ...]] = {
@@ -47,6 +56,17 @@ def dotted(path: Path) -> str:
     for part in path:
         text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
     return text
+
+
+def check_numbers(value: object, table: LineTable, path: Path = ()) -> None:
+    """Raise SpecError at the first number that is beyond every type."""
+    if isinstance(value, BeyondDouble):
+        message = f"{dotted(path)} is {_clipped(value.text)}, which is beyond every float"
+        raise spec_error(table, path, message, f"at most {sys.float_info.max!r}, or inf where that is meant")
+    if isinstance(value, int) and value.bit_length() > MOST_BITS:
+        raise spec_error(table, path, f"{dotted(path)} is {shown_number(value)}", "no type has more than 64; a float may be written 1e30")
+    for key, item in value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ():
+        check_numbers(item, table, (*path, key))
 
 
 def check_structure(value: object, schema: Schema, table: LineTable, path: Path = ()) -> None:
@@ -115,8 +135,11 @@ def _fits(value: Any, schema: Schema) -> bool:
 
 
 def _mismatch(value: object, schema: Schema, path: Path) -> str:
-    shown = repr(value) if len(repr(value)) <= 60 else repr(value)[:57] + "..."
-    return f"{dotted(path)} must be {schema.get('description', 'a ' + str(schema.get('type')))}, not {shown}"
+    return f"{dotted(path)} must be {schema.get('description', 'a ' + str(schema.get('type')))}, not {_clipped(repr(value))}"
+
+
+def _clipped(text: str) -> str:
+    return text if len(text) <= 60 else text[:57] + "..."
 
 
 def _value_hint(value: object, schema: Schema) -> str:
