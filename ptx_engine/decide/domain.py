@@ -12,7 +12,7 @@ from gmpy2 import mpq
 from ptx_engine.decide.defined import DEFINED, NONZERO, Signs
 from ptx_engine.decide.defined import PARTIAL as PARTIAL_SOMEWHERE
 from ptx_engine.decide.levels import Mode, plan
-from ptx_engine.decide.oracle import STYLES, Reals, Style, random_inputs
+from ptx_engine.decide.oracle import STYLES, InputValues, Reals, Style, integer_range, random_inputs
 from ptx_engine.decide.precise import Cone, Value, is_nan
 from ptx_engine.decide.sweep import Sweep
 from ptx_engine.terms.arena import CONST_CAP, ONE, ZERO, Arena
@@ -130,6 +130,7 @@ _LOOKED_AT = 64
 #: then each tensor in one of its own
 _RANGES = ((-2.0, 2.0), (0.0, 2.0), (-2.0, 0.0), (-100.0, 100.0), (-(2.0**24), 2.0**24), (-(2.0**-10), 2.0**-10), (-1.0, 1.0), (0.5, 1.5))
 _MIXED = 16
+_ZEROS = 4
 _GRID = 2.0**40
 
 
@@ -144,13 +145,27 @@ def _styles(arena: Arena, seed: int) -> list[tuple[Style, ...]]:
     return [(*styles, *(styles[i] for i in row)) for row in chosen.tolist()]
 
 
+def _with_zeros(arena: Arena, draw: InputValues) -> InputValues:
+    """Some more points, at which integers are zero: by chance they hardly are, though an integer is zero at one value out of few."""
+    whole = np.array([integer_range(entry.fmt) is not None for entry in arena.inputs], bool)
+    bases = np.array([entry.base for entry in arena.inputs], np.int64)
+
+    def values(ids: np.ndarray) -> np.ndarray:
+        drawn = draw(ids)
+        zeros = drawn[:, :_ZEROS].copy()
+        zeros[whole[np.searchsorted(bases, -1 - np.asarray(ids, np.int64), side="right") - 1]] = 0.0
+        return np.concatenate((drawn, zeros), axis=1)
+
+    return values if whole.any() else draw
+
+
 def _lost(arena: Arena, ids: np.ndarray, kept: np.ndarray, seed: int) -> dict[int, mpq] | None:
     """Inputs at which one of ``ids`` has no value, and all of ``kept`` have one."""
     outputs = np.concatenate((ids, kept))
     order = plan(arena, outputs, Mode.CONE if arena.dots else None)  # (else records of products would be taken whole)
     if Op.OPAQUE in order.codes:  # (opaque operations have no value at any point)
         return None
-    draw = random_inputs(arena, seed, of_tensors=_styles(arena, seed))
+    draw = _with_zeros(arena, random_inputs(arena, seed, of_tensors=_styles(arena, seed)))
     reals = Reals(arena, outputs, draw, order=order)
     undefined, complete = np.isnan(reals.of(ids)), ~np.isnan(reals.of(kept)).any(axis=0)
     inputs = order.input_ids()

@@ -58,6 +58,8 @@ class Expander:
             atom = atoms[a]
             if (atom.kind is Kind.SUM and not atom.frozen) or (atom.kind is Kind.ROOT and k not in (0, 1)):
                 return a
+            if atom.square is not None and k > 1:
+                return a
         return -1
 
     def expand(self, poly: Poly) -> Poly:
@@ -123,6 +125,8 @@ class Expander:
         atom = self.ring.atoms[a]
         if atom.kind is Kind.ROOT:
             return self._square_away(a, by_power)
+        if atom.square is not None:
+            return self._by_square(a, by_power, atom.square)
         return self.replace(a, by_power)
 
     def replace(self, a: int, by_power: PowerGroups) -> Poly:
@@ -176,6 +180,18 @@ class Expander:
         for k, group in by_power.items():
             factor = ring.mul(ring.atom_term(a, k % 2), ring.power(radicand, k // 2))
             add_into(result, ring.times_term(group, factor))
+        return result
+
+    def _by_square(self, a: int, by_power: PowerGroups, square: Poly) -> Poly:
+        """c^k = c^(k mod 2) * square^(k // 2) for k > 1; other powers stay."""
+        result: Poly = {}
+        for odd in (0, 1):
+            halves = {k // 2: group for k, group in by_power.items() if k % 2 == odd and k > 1}
+            if halves:
+                add_into(result, self.ring.times_term(self.horner(halves, square), self.ring.atom_term(a, odd)))
+        for k, group in by_power.items():
+            if k <= 1:
+                add_into(result, self.ring.times_term(group, self.ring.atom_term(a, k)))
         return result
 
     # --- denominators ---------------------------------------------------------------------------

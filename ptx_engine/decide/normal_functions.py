@@ -7,7 +7,7 @@ positive, a denominator that is not zero) is either shown or noted through ``not
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from math import gcd, isqrt
+from math import gcd, isqrt, prod
 
 from gmpy2 import mpq
 
@@ -239,7 +239,7 @@ class Functions:
         half = self.ring.exp_scale(self.ring.exponent[term], mpq(1, 2))
         result = self.forms.expander.expand({self.ring.term((), half): outer})
         result = self.forms.product(result, self._outer_root(term))
-        radicands: list[Poly] = [{ONE_TERM: square_free}]
+        radicands: list[Poly] = [{ONE_TERM: factor} for factor in _prime_factors(square_free)]
         radicands += [{t: 1} for t in self._rest(term)] if coef > 0 else [{self._rest_of_negative(term): -1}]
         for radicand in radicands:
             if radicand != {ONE_TERM: 1}:
@@ -348,10 +348,15 @@ class Functions:
         p, turned = self._oriented(p)
         return {self.ring.atom_term(self._bounded(name, p)): -1 if turned else 1} if p else {}
 
-    def even(self, name: str, p: Poly) -> Poly:
-        """f(-p) = f(p), for cos."""
+    def cos(self, p: Poly) -> Poly:
+        """cos(-p) = cos p, and its square is that of the sine taken from 1."""
         p, _ = self._oriented(p)
-        return {self.ring.atom_term(self._bounded(name, p)): 1} if p else {ONE_TERM: 1}
+        if not p:
+            return {ONE_TERM: 1}
+        atom = self.ring.atoms[number := self._bounded("cos", p)]
+        if atom.square is None:
+            atom.square = {ONE_TERM: 1, self.ring.atom_term(self._bounded("sin", p), 2): -1}
+        return {self.ring.atom_term(number): 1}
 
     def _oriented(self, p: Poly) -> tuple[Poly, bool]:
         p = self.forms.argument(p)
@@ -364,6 +369,12 @@ class Functions:
     def opaque(self, name: str, args: tuple[Poly, ...], integer: bool = False) -> Poly:
         """A function known only to be equal on equal arguments."""
         return {self.ring.atom_term(self.forms.application(name, args, integer=integer)): 1}
+
+
+def _prime_factors(value: int) -> list[int]:
+    """The small primes in an integer without small square factors, and what is left of it."""
+    small_ones = [prime for prime in _SMALL_PRIMES if value % prime == 0]
+    return [*small_ones, value // prod(small_ones)]
 
 
 def _square_part(value: Coef) -> tuple[Coef, int]:

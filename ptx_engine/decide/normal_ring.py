@@ -65,6 +65,8 @@ class Atom:
     high: Coef | None = None
     frozen: bool = False
     table: int = 0
+    #: what the square of the value is, where powers are written with it
+    square: Poly | None = None
 
 
 class Ring:

@@ -426,7 +426,7 @@ class Evaluator:
             case Op.SIN | Op.ERF:
                 return functions.odd(op.name.lower(), p)
             case Op.COS:
-                return functions.even("cos", p)
+                return functions.cos(p)
             case Op.FLOOR:
                 return self.rounding.floor(p)
             case Op.CEIL:

@@ -219,7 +219,7 @@ class Storage:
     def drop(self, ids: Ids, denominator: bool = False) -> None:
         """Note that a factor vanishes, or a denominator under zero: that is the factor 1 / denominator."""
         column = np.asarray(ids, np.int32).ravel()
-        nodes = column[column >= CONST_CAP]
+        nodes = column[(column >= CONST_CAP) | ((column < 0) if denominator else False)]
         if nodes.size:
             self.dropped.append(self.emit_column(Op.DIV, len(nodes), ONE, nodes) if denominator else nodes)
         self.dropped_denominators |= denominator and bool((column < 0).any())

@@ -6,12 +6,13 @@ rounded value or an integer does not.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
 
 import pytest
 
 from ptx_engine.decide import decide
-from ptx_engine.terms import symbols
+from ptx_engine.terms import Arena, symbols
 from ptx_engine.terms.expr import Expr, exp, floor, maximum, minimum, relu, sin, sqrt, where
 from ptx_engine.terms.formulas import clamp, equal, field, negation, quotient, remainder
 from ptx_engine.verdict import Status
@@ -82,6 +83,18 @@ def test_integer_division_by_an_integer_that_may_be_zero() -> None:
         assert _status(Y, Y * wrong) is not Status.PROVED
     assert _status(Y * quotient(N, U), Y * quotient(N, U)) is Status.PROVED
     assert _status(Y, Y + remainder(N, N * 0 + 7) - remainder(N, N * 0 + 7)) is Status.PROVED
+
+
+def test_a_zero_by_an_integer_that_may_be_zero() -> None:
+    """0 / n vanishes as it is made; n is zero at one value out of few, which chance does not find."""
+    may_be: tuple[Callable[[Expr, Expr], Expr], ...] = (lambda n, u: n, lambda n, u: u, lambda n, u: n + 5 - 5, lambda n, u: n * u)
+    for made, proved in (*((f, False) for f in may_be), (lambda n, u: u + 1, True), (lambda n, u: n * n + 1, True)):
+        arena = Arena()  # (of its own: what has vanished in one stays with it)
+        y, n, u = (symbols(name, arena, fmt) for name, fmt in (("y", "f32"), ("n", "s32"), ("u", "u8")))
+        assert isinstance(y, Expr) and isinstance(n, Expr) and isinstance(u, Expr)
+        verdict = decide(y, y + 0 / made(n, u))
+        assert verdict.status is (Status.PROVED if proved else Status.UNKNOWN)
+        assert proved or "something that vanished" in verdict.reason
 
 
 def test_a_guard_that_compares_with_zero_is_enough() -> None:

@@ -188,7 +188,11 @@ MUTANTS: dict[str, Mutant] = {
     "what is not above is below": Mutant(normal_order, "positive", _no_zero, "selection at ties"),
     "every factor leaves a logarithm": Mutant(normal_functions.Functions, "_log2_core", _factor_by_factor, "logarithm of a product", True),
     "every coefficient is positive": Mutant(normal_forms, "split_unit", _unsplit, "reciprocal of the negative"),
-    "cosine is odd": Mutant(normal_functions.Functions, "even", lambda original: lambda self, name, p: self.odd(name, p), "cosine as odd"),
+    "cosine is odd": Mutant(normal_functions.Functions, "cos", lambda original: lambda self, p: self.odd("cos", p), "cosine as odd"),
+    "a cosine has the square of a sine": Mutant(
+        normal_expand.Expander, "_by_square", lambda original: lambda self, a, by_power, square: original(
+            self, a, by_power, {t: -c for t, c in square.items() if t}), "cosine squared for sine squared"),
+    "signs outlive roots": Mutant(normal_functions, "keeps_roots", _always(True), "a logarithm that another output shows to exist"),
     "every term is an integer": Mutant(normal_rounding, "integral", _floor_everything, "floor of a sum"),
     "division by any fraction that is near": Mutant(
         normal_rounding, "_from_below", _nearest, "unsigned division by 3 with a magic number too small"),
@@ -213,6 +217,25 @@ def _relu_by_selection(b: Builder) -> tuple[Ids, Ids]:
 
 
 OWN["relu of a product by a selection"] = _relu_by_selection
+
+
+def _squares_of_the_circle(b: Builder) -> tuple[Ids, Ids]:
+    x, a = b.inputs(1)[0], b.arena
+    sine, cosine = a.unary(Op.SIN, x), a.unary(Op.COS, x)
+    return [a.mul(sine, sine)], [a.mul(cosine, cosine)]
+
+
+def _logarithm_shown_elsewhere(b: Builder) -> tuple[Ids, Ids]:
+    """log((sqrt x + 1)^2 + (sqrt x - 1)^2) has a value wherever the roots have one, log(x + 1) has not."""
+    x, y, a = b.inputs(1)[0], b.inputs(1)[0], b.arena
+    up, down = a.add(a.sqrt(x), b.c(1)), a.sub(a.sqrt(x), b.c(1))
+    above = a.log2(a.add(a.mul(up, up), a.mul(down, down)))
+    first, second = a.log2(a.add(x, b.c(1))), a.log2(a.add(b.c(1), x))
+    return [above, y], [a.log2(a.mul(b.c(2), a.add(x, b.c(1)))), a.add(y, a.sub(first, second))]
+
+
+OWN["cosine squared for sine squared"] = _squares_of_the_circle
+OWN["a logarithm that another output shows to exist"] = _logarithm_shown_elsewhere
 
 
 def _claims(name: str, narrower: bool) -> bool:
