@@ -49,6 +49,7 @@ for _op in _ADDITIVE:
     _KIND[_op] = 1
 for _code, _name in _EXTREME.items():
     _KIND[_code] = 2 if _name == "max" else 3
+_ORDERS = (Op.LT, Op.LE)
 _PAIRED = frozenset({Op.ADD, Op.SUB, Op.MUL, Op.DIV})
 _COMMUTES = frozenset(int(o) for o, row in TABLE.items() if row.commutative)
 
@@ -280,9 +281,23 @@ class Canonical:
             return -1 if self._lost(operands[0], factor) else self._scaled(self._times(operands[0], factor))
         if op == Op.EXP2:
             return self._single(self._monomial(operands[0], ()), 1)
+        if op == Op.ITE and (name := self._chosen(args[0], operands)):
+            return self._extreme(name, operands[1:])
         if op in _COMMUTES:
             operands.sort()
         return self._atom((op, *operands, *args[_COUNT[op] :]))
+
+    def _chosen(self, condition: int, operands: list[int]) -> str:
+        """ "max" or "min" where a selection chooses by comparing the two values that it chooses between, else ""."""
+        turned = False
+        while self._ops[condition] == Op.NOT:
+            condition, turned = self.template.args[condition][0], not turned
+        if self._ops[condition] not in _ORDERS:
+            return ""
+        compared = [self.of[n] for n in self._operands[condition]]
+        if compared not in (operands[1:], operands[:0:-1]):
+            return ""
+        return "max" if (compared == operands[1:]) == turned else "min"
 
     def _paired(self, node: int) -> int:
         """The form of an operator of two operands, made once where those have the same forms again."""

@@ -27,6 +27,7 @@ _LOG2TEN = 0x8CB92BA72F3D8DD7
 _RING = (Op.ADD, Op.SUB, Op.MUL, Op.FMA)
 _IS_RING = np.zeros(256, bool)
 _IS_RING[list(_RING)] = True
+_ORDERS = np.array([Op.LT, Op.LE], np.uint8)
 _EXTREMES = frozenset({Op.MAX, Op.MIN, Op.NMAX, Op.NMIN})
 
 
@@ -202,8 +203,8 @@ class ShapeHash:
     def _plain(self, op: Op, span: "slice | np.ndarray") -> Words:
         if op is Op.NEG:
             return U64(0) - self.of(self.a[span])
-        row = TABLE[op]
         columns = (self.a[span], self.b[span], self.c[span])
+        row = TABLE[op]
         x = [self.of(column) for column in columns[: row.arity]]
         if op is Op.ADD:
             return x[0] + x[1]
@@ -223,4 +224,23 @@ class ShapeHash:
         for i, name in enumerate("abc"):
             if name in row.plain:
                 total = mix(total + columns[i].astype(U64) * _GOLDEN)
+        if op is Op.ITE:
+            self._choose(self.a[span], total, x[1], x[2])
         return total
+
+    def _choose(self, condition: np.ndarray, values: Words, x: Words, y: Words) -> None:
+        """Values of selections that choose by comparing the two values that they choose between: those of maxima and minima, but as they
+        are nested. Of sorting networks, flat sets would pair what only their laws make equal."""
+        condition = np.maximum(condition, 0)
+        turned = np.zeros(len(condition), bool)
+        while (no := self.op[condition] == np.uint8(Op.NOT)).any():
+            turned ^= no
+            condition = np.where(no, np.maximum(self.a[condition], 0), condition)
+        compared = np.isin(self.op[condition], _ORDERS) & (condition >= CONST_CAP)
+        p, q = self.of(self.a[condition]), self.of(self.b[condition])
+        least, most = compared & (p == x) & (q == y), compared & (p == y) & (q == x)
+        found = np.flatnonzero(least | most)
+        if not len(found):
+            return
+        tops = (mix(x[found]) | U64(1)) + (mix(y[found]) | U64(1))
+        values[found] = mix(tops + np.where((most ^ turned)[found], U64(7), U64(11)))

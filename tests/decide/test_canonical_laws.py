@@ -55,6 +55,54 @@ def test_equal_forms_have_equal_values(seed: int) -> None:
         assert not canonical.equal(i, j) or values[x] == values[y]
 
 
+def _selection(arena: Arena, op: Op, turned: int, compared: tuple[int, int], chosen: tuple[int, int]) -> int:
+    condition = arena.compare(op, *compared)
+    for _ in range(turned):
+        condition = arena.emit(Op.NOT, condition)
+    return int(arena.emit(Op.ITE, condition, *chosen))
+
+
+@settings(max_examples=120)
+@given(st.integers(0, 10**9))
+def test_selections_of_one_form_have_equal_values(seed: int) -> None:
+    """Values chosen by comparing two values, the same two as often as not, beside maxima and minima."""
+    rng = random.Random(seed)
+    arena = Arena()
+    arena.add_input("x", _VARIABLES, "f32")
+    values = {-1 - v: [point[v] for point in _POINTS] for v in range(_VARIABLES)}
+    for _ in range(16):
+        pair, other = rng.choices(list(values), k=2), rng.choices(list(values), k=2)
+        if rng.random() < 0.3:
+            op = rng.choice((Op.MAX, Op.MIN))
+            values[int(_MAKE[op](arena, *pair))] = [_VALUE[op](*point) for point in zip(*(values[n] for n in pair))]
+            continue
+        op, turned = rng.choice((Op.LT, Op.LE, Op.EQ)), rng.randrange(3)
+        chosen = rng.choice((pair, pair[::-1], other))
+        term = _selection(arena, op, turned, tuple(pair), tuple(chosen))
+        points = zip(*(values[n] for n in (*pair, *chosen)))
+        holds = {Op.LT: lambda x, y: x < y, Op.LE: lambda x, y: x <= y, Op.EQ: lambda x, y: x == y}[op]
+        values[term] = [x if holds(p, q) != bool(turned % 2) else y for p, q, x, y in points]
+    terms = [n for n in values if n < 0 or arena.node(n)[0] is not Op.CONST]
+    canonical, roots = _canonical(arena, terms)
+    for (x, i), (y, j) in combinations(zip(terms, roots), 2):
+        assert not canonical.equal(i, j) or values[x] == values[y]
+
+
+@pytest.mark.parametrize("op", [Op.LT, Op.LE])
+@pytest.mark.parametrize("turned", [0, 1, 2])
+def test_choosing_by_comparing_is_a_maximum_or_minimum(op: Op, turned: int) -> None:
+    arena = Arena()
+    x, y = (int(i) for i in arena.add_input("x", 2, "f32").ids(np.arange(2)))
+    least, most = _selection(arena, op, turned, (x, y), (x, y)), _selection(arena, op, turned, (x, y), (y, x))
+    if turned == 1:
+        least, most = most, least
+    other = _selection(arena, op, turned, (x, int(arena.neg(y))), (x, y))
+    terms = [least, most, other, int(arena.minimum(x, y)), int(arena.maximum(x, y))]
+    canonical, roots = _canonical(arena, terms)
+    equal = {(i, j) for i, j in combinations(range(5), 2) if canonical.equal(roots[i], roots[j])}
+    assert equal == {(0, 3), (1, 4)}
+
+
 @pytest.mark.parametrize("make", [Arena.add, Arena.maximum, Arena.minimum])
 def test_trees_of_one_operator_have_one_form_in_any_shape(make: object) -> None:
     rng = random.Random(1)

@@ -73,3 +73,20 @@ def test_sums_that_one_loop_keeps_are_one_batch_and_rescaled_ones_are_not() -> N
                 sums[i] = arena.emit_scalar(Op.FMA, value, -1 - x.base - i, kept)
     assert batches_of(plain) == 2  # exponentials, then all sums
     assert batches_of(rescaled) > 56
+
+
+@pytest.mark.parametrize("op", [Op.LT, Op.LE])
+@pytest.mark.parametrize("turned", [0, 1, 2])
+def test_selections_by_their_own_comparison_are_alike_to_extremes(op: Op, turned: int) -> None:
+    arena = Arena()
+    x, y, z = arena.add_input("x", 3, "f32").ids(np.arange(3)).tolist()
+    condition = arena.compare(op, x, y)
+    for _ in range(turned):
+        condition = arena.emit(Op.NOT, condition)
+    least, most, other = (int(arena.emit(Op.ITE, condition, *chosen)) for chosen in ((x, y), (y, x), (x, z)))
+    if turned == 1:
+        least, most = most, least
+    low, high = int(arena.minimum(x, y)), int(arena.maximum(x, y))
+    values = ShapeHash(arena).values
+    assert values[least] == values[low] and values[most] == values[high]
+    assert len({int(values[i]) for i in (low, high, other)}) == 3

@@ -37,9 +37,9 @@ def test_proved(function, warps):
     assert len(named) == {"sort_kernel": 0, "log_kernel": 2}.get(function, 1)
 
 
-def sort_job(dtype, warps, descending=False):
-    args = (tensor("x_ptr", dtype, 16), output("out_ptr", dtype, 16), *integers(n=16))
-    case = Case("library_kernels", "sort_integers_kernel", args, (("DESCENDING", descending), ("BLOCK", 16)), (1, 1, 1), HERE)
+def sort_job(dtype, warps, descending=False, n=16):
+    args = (tensor("x_ptr", dtype, n), output("out_ptr", dtype, n), *integers(n=n))
+    case = Case("library_kernels", "sort_integers_kernel", args, (("DESCENDING", descending), ("BLOCK", n)), (1, 1, 1), HERE)
     return compiled_job(case, Configuration(80, warps, 2))
 
 
@@ -51,6 +51,16 @@ def test_integers_are_sorted(dtype, warps):
     report = validate(mine)
     assert report.status is Status.PROVED, (report.reason, report.errors)
     other = sort_job(dtype, warps, descending=True)
+    assert validate(replace(mine, source=other.source)).status is Status.REFUTED
+
+
+@pytest.mark.parametrize(("dtype", "n", "warps"), [("s32", 64, 4), ("f32", 128, 1)])
+def test_larger_networks_are_sorted(dtype, n, warps):
+    """64 values on 128 threads: what threads of other warps computed, too, cancels in the exclusive or. Four values a thread: the two
+    that a thread exchanges with itself are chosen by two comparisons."""
+    mine, other = (sort_job(dtype, warps, descending, n) for descending in (False, True))
+    report = validate(mine)
+    assert report.status is Status.PROVED, (report.reason, report.errors)
     assert validate(replace(mine, source=other.source)).status is Status.REFUTED
 
 

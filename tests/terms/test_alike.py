@@ -1,10 +1,12 @@
 """Terms built alike: emitted twice they are two ids; one leaf, constant or plain number that differs parts them."""
 
 import numpy as np
+import pytest
+from gmpy2 import mpq
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ptx_engine.terms import Arena, Op
+from ptx_engine.terms import Arena, Const, Op
 from ptx_engine.terms.alike import built_alike
 
 UNARY, BINARY = (Op.NEG, Op.EXP2, Op.ABS), (Op.ADD, Op.MUL, Op.LT, Op.BITXOR)
@@ -67,7 +69,10 @@ def test_records_are_alike_only_as_the_same_node():
     assert built_alike(arena, sums[0], sums[0]).all() and not built_alike(arena, *sums).any()
 
 
-def test_what_is_too_deep_is_not_called_alike():
+@pytest.mark.parametrize(("most", "alike"), [(200, True), (199, False), (1, False), (0, False)])
+def test_what_takes_too_many_pairs_is_not_called_alike(most, alike, monkeypatch):
+    """Two towers of 100 levels over two leaves are 200 pairs."""
+    monkeypatch.setattr("ptx_engine.terms.alike._PAIRS", most)
     arena = Arena()
     x = arena.add_input("x", 2, "f32").ids(np.arange(2))
     towers = []
@@ -76,4 +81,22 @@ def test_what_is_too_deep_is_not_called_alike():
         for _ in range(100):
             tower = arena.emit(Op.EXP2, tower)
         towers.append(tower)
-    assert not built_alike(arena, *towers).any()
+    assert built_alike(arena, *towers).tolist() == [alike, alike]
+
+
+@pytest.mark.parametrize("wrong", [None, 3])
+def test_what_is_deep_and_shared_is_compared_once(wrong):
+    """200 levels of 32 lanes, each adding its neighbour at a distance that doubles: every lane is above all others a few levels down. One
+    lane with another constant, far below, parts all lanes."""
+    arena = Arena()
+    x = arena.add_input("x", 32, "f32").ids(np.arange(32))
+
+    def network(fault):
+        constants = [arena.const(Const(mpq(2 if i == fault else 3))) for i in range(32)]
+        value = arena.mul(x, np.array(constants, np.int32))
+        for level in range(200):
+            value = arena.add(value, arena.neg(np.roll(value, 1 << level % 5)))
+        return np.asarray(value)
+
+    alike = built_alike(arena, network(None), network(wrong))
+    assert alike.all() if wrong is None else not alike.any()
