@@ -125,3 +125,31 @@ def test_code_that_is_none_has_no_formula(text):
 
     call = Call("math.erf", ("f32",), False)
     assert Library({call.key: text}).apply(Arena(), call.key, [1]) is None
+
+
+LITERALS = [
+    ("log10", "log10 by log2", 0.30103, 0.301032, Status.PROVED),
+    ("exp10", "exp10 by exp2", 3.321928095, 3.32194, Status.PROVED),
+    ("silu", "silu by exp2", -1.44269504, -1.442697, Status.PROVED),
+    ("softplus", "softplus by log2", 0.69314718, 0.693149, Status.PROVED),
+    ("density", "density by a literal", 0.3989422804, 0.398944, Status.UNKNOWN),
+]
+
+
+@pytest.mark.parametrize(("function", "form", "right", "wrong", "status"), LITERALS, ids=[row[1] for row in LITERALS])
+def test_literals_for_irrational_constants(function, form, right, wrong, status):
+    """Rounded to f32 they are the constant, or a near miss that names it; wrong in the sixth digit they are refuted."""
+    from volta_pass.check.triton_library import library_of
+
+    def compiled(form, literal=0.0):
+        args = (tensor("x_ptr", "f32", 40), output("out_ptr", "f32", 40), *integers(n=40))
+        case = Case("library_kernels", "literal_kernel", args, (("FORM", form), ("LITERAL", literal), ("BLOCK", 32)), (2, 1, 1), HERE)
+        return compiled_job(case, Configuration(80, 1, 2))
+
+    reference = compiled(function)
+    for literal, expected in ((right, status), (wrong, Status.REFUTED)):
+        made = compiled(form, literal)
+        library = {**library_of(reference.source, 80), **library_of(made.source, 80)}
+        report = validate(replace(made, source=reference.source, library=library))
+        assert report.status is expected, (report.reason, report.errors)
+        assert expected is not Status.UNKNOWN or "0.398942291737 in the candidate rounds 0.3989422804" in report.reason

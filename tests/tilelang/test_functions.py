@@ -62,3 +62,32 @@ def test_what_has_no_formula_says_what_to_do(compiled: Compile) -> None:
     assert "T.sin" in report.errors[0] and "TL_ENABLE_FAST_MATH" in report.errors[0]
     report = compiled(func, pass_configs={tilelang.PassConfigKey.TL_ENABLE_FAST_MATH: True})[0]
     assert report.status is Status.PROVED, (report.reason, report.errors)
+
+
+FAST = {tilelang.PassConfigKey.TL_ENABLE_FAST_MATH: True}
+LITERALS = [
+    (T.log10, "log10", "0.30103f * log2f(x)", "0.301032f * log2f(x)"),
+    (T.exp10, "exp10", "exp2f(3.32192809f * x)", "exp2f(3.32194f * x)"),
+    (T.exp, "exp", "exp2f(1.44269504f * x)", "exp2f(1.442697f * x)"),
+    (T.log, "log", "0.69314718f * log2f(x)", "0.693149f * log2f(x)"),
+]
+
+
+@pytest.mark.parametrize(("function", "name", "right", "wrong"), LITERALS, ids=[row[1] for row in LITERALS])
+@pytest.mark.parametrize("configs", [FAST, {}], ids=["fast", "precise"])
+def test_another_base_by_a_literal(
+    function: Callable[..., object], name: str, right: str, wrong: str, configs: dict[object, object], compiled: Compile
+) -> None:
+    """The program's function by that of base two: a literal rounded to f32 is the constant, one wrong in the sixth digit is not."""
+
+    def written(formula: str) -> Callable[[str], str]:
+        mine = f"static __device__ float mine(float x) {{ return {formula}; }}\n"
+        return lambda code: mine + re.sub(rf"(?<=[^\w])_*{name}f?\(", "mine(", code)
+
+    report = compiled(applying(function), pass_configs=configs)[0]
+    assert report.status is Status.PROVED, (report.reason, report.errors)
+    for formula, status in ((right, Status.PROVED), (wrong, Status.REFUTED)):
+        if not configs:  # (this program's library holds the code of its own logarithm only)
+            formula = formula.replace("log2f", "__log2f")
+        report = compiled(applying(function), change=written(formula), pass_configs=configs)[0]
+        assert report.status is status, (report.reason, report.errors)

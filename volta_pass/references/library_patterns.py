@@ -14,6 +14,7 @@ import numpy as np
 from ptx_engine.errors import PtxError
 from ptx_engine.terms import Arena, Ids
 from ptx_engine.terms.arena import CONST_CAP, NEG_INF, POS_INF
+from ptx_engine.terms.constants import Const
 from ptx_engine.terms.ops import Op
 from ptx_engine.terms.patterns import Guard, Pattern
 from volta_pass.references.library import LANES, RECOGNISED, formula_of
@@ -43,23 +44,35 @@ def _patterns(key: str, text: str) -> tuple["Pattern | Guard", ...]:
     try:
         whole = Pattern(arena, root, leaf, emit, assumption)
         parts = _guarded(arena, root, leaf)
-        return (whole,) if parts is None else (Pattern(arena, parts[1], leaf, emit, assumption), Guard(parts[0]), whole)
+        if parts is None:
+            return (whole,)
+        zero, rest, factor = parts
+        return (Pattern(arena, rest, leaf, emit if factor is None else _divided(emit, factor), assumption), Guard(zero), whole)
     except ValueError:
         return ()
 
 
-def _guarded(arena: Arena, root: int, leaf: int) -> tuple[Pattern, int] | None:
-    """The test for zero and the rest of ``x == 0 ? -inf : (... ? y : inf)``, as which logarithms are computed; None for other code.
+def _divided(emit: Callable[[Arena, Ids], Ids], factor: Const) -> Callable[[Arena, Ids], Ids]:
+    return lambda arena, x: arena.div(emit(arena, x), arena.const(factor))
+
+
+def _guarded(arena: Arena, root: int, leaf: int) -> tuple[Pattern, int, Const | None] | None:
+    """The test for zero and the rest of ``x == 0 ? -inf : (... ? y : inf)``, as which logarithms are computed, and a constant that
+    logarithms of base ten multiply the rest by; None for other code.
 
     The rest is the logarithm of what is positive; of anything else a logarithm is no real number, whatever the rest would be there.
     """
     op, test, low, rest = arena.node(root)
     if op is not Op.ITE or low != NEG_INF or test < CONST_CAP or rest < CONST_CAP or not _tests_for_zero(arena, test, leaf):
         return None
+    factor = None
     inner = arena.node(rest)
+    if inner[0] is Op.MUL and 0 <= inner[2] < CONST_CAP <= inner[1] and arena.consts[inner[2]].coef > 0:
+        factor, rest = arena.consts[inner[2]], inner[1]
+        inner = arena.node(rest)
     if inner[0] is not Op.ITE or POS_INF not in inner[2:4]:
         return None
-    return Pattern(arena, test, leaf, lambda target, x: target.compare(Op.EQ, x, 0), ""), rest
+    return Pattern(arena, test, leaf, lambda target, x: target.compare(Op.EQ, x, 0), ""), rest, factor
 
 
 def _tests_for_zero(arena: Arena, test: int, leaf: int) -> bool:
