@@ -13,6 +13,7 @@ from gmpy2 import mpq
 
 from ptx_engine.decide.budget import Meter
 from ptx_engine.decide.normal_ring import Coef
+from ptx_engine.decide.normal_value import summands
 from ptx_engine.decide.term_view import TermView
 from ptx_engine.decide.walk import CONSTANTS, INPUT, Template
 from ptx_engine.terms.ops import TABLE, Op
@@ -52,15 +53,6 @@ for _code, _name in _EXTREME.items():
 _ORDERS = (Op.LT, Op.LE)
 _PAIRED = frozenset({Op.ADD, Op.SUB, Op.MUL, Op.DIV})
 _COMMUTES = frozenset(int(o) for o, row in TABLE.items() if row.commutative)
-
-
-def _summands(op: int, args: tuple[int, ...]) -> tuple[int, ...]:
-    """The operands that stand as summands, not as factors."""
-    if op == Op.FMA:
-        return args[2:]
-    if op == Op.DOT:
-        return args[:1]
-    return args if op in _ADDITIVE else ()
 
 
 class Canonical:
@@ -126,7 +118,7 @@ class Canonical:
         for node, op in enumerate(ops):
             kind = _KIND[op]
             if kind:
-                for child in args[node] if kind > 1 else _summands(op, args[node]):
+                for child in args[node] if kind > 1 else summands(op, args[node]):
                     if _KIND[ops[child]] == kind and uses[child] == 1:
                         inlined[child] = 1
         return inlined

@@ -57,7 +57,7 @@ def operands(template: Template, node: int) -> tuple[int, ...]:
     return template.args[node][: COUNTS[template.ops[node]]]
 
 
-def _addends(op: int, args: tuple[int, ...]) -> tuple[int, ...]:
+def summands(op: int, args: tuple[int, ...]) -> tuple[int, ...]:
     """The operands that stand as summands, not as factors."""
     if op == Op.FMA:
         return args[2:]
@@ -163,7 +163,7 @@ class Evaluator:
                 for child in children:
                     within[child] += 1
             elif op in _ADDITIVE:
-                for child in _addends(op, children):
+                for child in summands(op, children):
                     summand[child] += 1
         marks = bytearray(len(ops))
         for n in nodes:
