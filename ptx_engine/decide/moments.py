@@ -21,7 +21,7 @@ Quadratic = dict[tuple[int, int], mpq]
 _UNIT = -1
 _NONE = 9  # no polynomial of degree two at most
 #: fewer linear nodes are no case for this, nor are more polynomials than that to be compared
-_FEW_SUMS, _MANY = 32, 256
+_FEW_SUMS, _MANY = 32, 4096
 #: bits of all sets of inputs together
 _SUPPORT_BITS = 1 << 30
 #: variables of a sum, and forms that mention one of them, where another takes its place

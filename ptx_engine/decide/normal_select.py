@@ -27,6 +27,8 @@ Entry = tuple[int, PolyKey]
 _TRUE: Poly = {ONE_TERM: 1}
 #: conditions of more terms are not taken apart, and larger sets of positions are not joined
 _TERMS, _ENTRIES = 16, 1 << 14
+#: selections of one form that are remembered
+_CHOICES = 4
 #: term operations that recognising one selection may cost
 _WORK = 50_000
 
@@ -50,6 +52,8 @@ class Selections:
         self._positions: dict[int, tuple[frozenset[Entry], ...]] = {}
         #: forms, less their constants, that are positions of a maximum of two -> the sets they are over
         self._pairs: dict[PolyKey, tuple[frozenset[Entry], ...]] = {}
+        #: forms of selections -> the condition, both values, and what the condition compares; of several selections that have one form
+        self._choices: dict[PolyKey, list[tuple[Poly, Poly, Poly, tuple[Compared, ...]]]] = {}
 
     def select(self, condition: Poly, a: Poly, b: Poly, compared: Iterable[Compared] = ()) -> Poly:
         """condition ? a : b; ``compared`` are the values that the condition compares, where they are known."""
@@ -59,11 +63,14 @@ class Selections:
             return b
         if condition == _TRUE:
             return a
-        found = self._recognised(condition, a, b, difference, compared)
-        if found is not None:
-            return found
-        result = dict(b)
-        add_into(result, forms.product(condition, difference))
+        result = self._recognised(condition, a, b, difference, compared)
+        if result is None:
+            result = dict(b)
+            add_into(result, forms.product(condition, difference))
+        if len(result) <= _TERMS:
+            known = self._choices.setdefault(forms.key(result), [])
+            if len(known) < _CHOICES:
+                known.append((condition, a, b, tuple(compared)))
         return result
 
     def _recognised(self, condition: Poly, a: Poly, b: Poly, difference: Poly, compared: Iterable[Compared]) -> Poly | None:
@@ -73,7 +80,8 @@ class Selections:
                 signs = [s for p in self._subjects(condition) if (s := self._by_sign(condition, p)) is not None]
                 extremes = (self._extreme(s, a, b, difference) for s in signs)
                 positions = (self._position(s, a, b, compared) for s in signs)
-                return next((found for found in chain(extremes, positions) if found is not None), None)
+                ties = (self._tie(p, condition, a, b, compared) for p in self._subjects(condition))
+                return next((found for found in chain(extremes, positions, ties) if found is not None), None)
         except BudgetSpent:
             self.forms.meter.resume()
             return None
@@ -96,21 +104,21 @@ class Selections:
 
     def _by_sign(self, condition: Poly, p: Poly) -> Signs | None:
         """The condition in the three cases; None unless it is decided, true and false in one way or the other, off p = 0."""
-        ring, key = self.forms.ring, self.forms.key(p)
-        names = {ring.find((name, key)): name for name in ("positive", "zero")}
-
-        def value(holds: str) -> Poly:
-            total: Poly = {}
-            for t, c in condition.items():
-                powers = ring.powers[t]
-                if all(names[a] == holds for a, _ in powers if a in names):
-                    rest = ring.term(tuple((a, k) for a, k in powers if a not in names))
-                    add_into(total, {rest: c})
-            return total
-
-        above, at, below = value("positive"), value("zero"), value("")
+        above, at, below = (self._in_case(condition, p, holds) for holds in ("positive", "zero", ""))
         decided = (above, below) in ((_TRUE, {}), ({}, _TRUE))
         return Signs(p, above, at, below) if decided else None
+
+    def _in_case(self, condition: Poly, p: Poly, holds: str) -> Poly:
+        """The condition where p is positive, zero or ("") negative."""
+        ring, key = self.forms.ring, self.forms.key(p)
+        names = {ring.find((name, key)): name for name in ("positive", "zero")}
+        total: Poly = {}
+        for t, c in condition.items():
+            powers = ring.powers[t]
+            if all(names[a] == holds for a, _ in powers if a in names):
+                rest = ring.term(tuple((a, k) for a, k in powers if a not in names))
+                add_into(total, {rest: c})
+        return total
 
     # --- maxima and minima ----------------------------------------------------------------------
 
@@ -133,8 +141,32 @@ class Selections:
 
     # --- positions of maxima ----------------------------------------------------------------------
 
-    def _position(self, case: Signs, a: Poly, b: Poly, compared: Iterable[Compared]) -> Poly | None:
-        """The position of the maximum over the union of two sets, if the condition compares their maxima and settles ties."""
+    def _tie(self, p: Poly, condition: Poly, a: Poly, b: Poly, compared: Iterable[Compared]) -> Poly | None:
+        """The position where selections in selections settle it: p > 0 ? i : p = 0 ? min(i, j) : j, in any order, as compilers write
+        p > 0 or p = 0 and i < j ? i : j."""
+        seen = list(compared)
+        above, at, below = (self._under(p, holds, condition, a, b, seen) for holds in ("positive", "zero", ""))
+        if above is None or at is None or below is None or above == below:
+            return None
+        return self._position(Signs(p, _TRUE, {}, {}), above, below, seen, at)
+
+    def _under(self, p: Poly, holds: str, condition: Poly, a: Poly, b: Poly, compared: list[Compared]) -> Poly | None:
+        """What is chosen where p is positive, zero or ("") negative, through selections by p in selections; adds what these compare."""
+        while True:
+            case = self._in_case(condition, p, holds)
+            if case not in (_TRUE, {}):
+                return None
+            value = a if case else b
+            known = self._choices.get(self.forms.key(value), [])
+            inner = next((choice for choice in known if p in self._subjects(choice[0])), None)
+            if inner is None:
+                return value
+            condition, a, b, more = inner
+            compared += more
+
+    def _position(self, case: Signs, a: Poly, b: Poly, compared: Iterable[Compared], tie: Poly | None = None) -> Poly | None:
+        """The position of the maximum over the union of two sets, if the condition compares their maxima and settles ties; ``tie`` is
+        chosen there in the place of what the condition says."""
         for first, second in compared:
             for x, y, sign in ((first, second, 1), (second, first, -1), (second, first, 1), (first, second, -1)):
                 # a is chosen where sign * (x - y) > 0
@@ -143,7 +175,8 @@ class Selections:
                 left, right = self._set(x, a, sign), self._set(y, b, sign)
                 if left is None or right is None or len(left) + len(right) > _ENTRIES:
                     continue
-                if self._first_at_ties(case.at, a, b, left, right):
+                least = self._first_at_ties(case.at, a, b, left, right) if tie is None else self._least(tie, a, b, left, right)
+                if least:
                     return self._joined(left | right)
         return None
 
@@ -199,6 +232,13 @@ class Selections:
         less = positive(self.forms, self.forms.add(b, a, -1))
         more = self.forms.add(_TRUE, positive(self.forms, self.forms.add(a, b, -1)), -1)
         return tie in (less, more)
+
+    def _least(self, tie: Poly, a: Poly, b: Poly, left: frozenset[Entry], right: frozenset[Entry]) -> bool:
+        """Whether a value is the smaller one of two positions: one of them, if its set precedes the other, or their minimum."""
+        if tie in (a, b):
+            return self._first_at_ties(_TRUE if tie == a else {}, a, b, left, right)
+        parts = [self.lattice.argument(self.forms.argument(v)) for v in (a, b)]
+        return tie == self.lattice.value(self.lattice.join("min", parts))
 
     def _joined(self, entries: frozenset[Entry]) -> Poly:
         """The position of the maximum over a set of pairs, the least one at ties. Of two values it is also that of the minimum

@@ -77,11 +77,25 @@ def prove_normal_forms(arena: Arena, reference: np.ndarray, candidate: np.ndarra
     return sorted(prove_rest(arena, reference, candidate, budget, []), key=lambda r: int(r.members[0]))
 
 
+#: outputs that are proved from one template when more of them are too many
+_FEW_APART = 64
+
+
 @_collector_paused()
 def prove_apart(arena: Arena, reference: np.ndarray, candidate: np.ndarray, budget: ProofBudget) -> list[ClassResult]:
     """``prove_columns`` for outputs that have much below them in common, as the lanes of a butterfly do: one template of all, in which
     every term has one form. Of outputs that are alike but for their inputs it does the work again for each."""
-    return Session(arena, reference, candidate, budget, clock() + budget.seconds, apart=True).run()
+    left, right = np.asarray(reference, np.int32).ravel(), np.asarray(candidate, np.int32).ravel()
+    deadline = clock() + budget.seconds
+    results = Session(arena, left, right, budget, deadline, apart=True).run()
+    proved = [r for r in results if r.outcome is Outcome.EQUAL]
+    rest = _unproved(len(left), proved)
+    if not len(rest) or len(left) <= _FEW_APART:
+        return results
+    for some in np.split(rest, range(_FEW_APART, len(rest), _FEW_APART)):  # of fewer, more is tried: cases, for one
+        parts = Session(arena, left[some], right[some], budget, deadline, apart=True).run()
+        proved += [_moved(r, some) for r in parts]
+    return proved
 
 
 def _unproved(count: int, results: list[ClassResult]) -> np.ndarray:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from identity_register import EQUAL, WRONG, Case, equal, wrong
+from identity_register import EQUAL, TWINS, WRONG, Case, equal, wrong
 from normal_terms import Builder, Ids
 
 from ptx_engine.terms import Op
@@ -232,6 +232,43 @@ for _count in (8, 64):
     EQUAL[f"argmin of {_count}"] = _argmax(_count, least=True)
 WRONG["argmax with the last position at ties"] = _argmax(4, wrong_tie=True)
 WRONG["argmax that leaves ties to the order"] = _argmax(4, settle=False)
+
+
+def _settled_apart(b: Builder, p: Pair, q: Pair, spelling: str, last: bool) -> Pair:
+    """The same with the tie settled by a selection of its own, before, between or behind the comparison of the values."""
+    a = b.arena
+    (x, i), (y, j) = p, q
+    first = a.compare(Op.LT, j, i) if last else a.compare(Op.LT, i, j)
+    equal_, greater, less = a.compare(Op.EQ, x, y), a.compare(Op.LT, y, x), a.compare(Op.LT, x, y)
+    tie = a.select(first, i, j)
+    position = {
+        "first": lambda: a.select(equal_, tie, a.select(greater, i, j)),
+        "inside": lambda: a.select(greater, i, a.select(equal_, tie, j)),
+        "inside the other": lambda: a.select(less, j, a.select(equal_, tie, i)),
+        "unequal": lambda: a.select(a.compare(Op.NE, x, y), a.select(less, j, i), tie),
+    }[spelling]()
+    return a.maximum(x, y), position  # type: ignore[return-value]
+
+
+def _argmax_settled_apart(spelling: str, count: int = 8, last: bool = False) -> Case:
+    def case(b: Builder) -> tuple[Ids, Ids]:
+        pairs = [(v, b.c(i)) for i, v in enumerate(b.inputs(count))]
+        serial, lanes = pairs[0], list(pairs)
+        for pair in pairs[1:]:
+            serial = _better(b, serial, pair)
+        step = count // 2
+        while step:
+            lanes = [_settled_apart(b, lanes[i], lanes[i ^ step], spelling, last) for i in range(count)]
+            step //= 2
+        return [*serial] * 2, [*lanes[0], *lanes[count - 1]]
+
+    return case
+
+
+for _spelling in ("first", "inside", "inside the other", "unequal"):
+    EQUAL[f"argmax with ties settled {_spelling}"] = _argmax_settled_apart(_spelling)
+    WRONG[f"argmax with ties settled {_spelling}, for the last one"] = _argmax_settled_apart(_spelling, 4, last=True)
+    TWINS[f"argmax with ties settled {_spelling}"] = f"argmax with ties settled {_spelling}, for the last one"
 
 
 @equal

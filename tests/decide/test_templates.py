@@ -236,8 +236,9 @@ def test_inputs_far_beyond_the_number_of_terms_beside_terms() -> None:
     ]
 
 
+@pytest.mark.parametrize("few", [3, 64])
 @pytest.mark.parametrize("lane", [None, 0, 5])
-def test_lanes_of_a_butterfly_are_proved_from_one_template(lane: int | None) -> None:
+def test_lanes_of_a_butterfly_are_proved_from_one_template(lane: int | None, few: int) -> None:
     """Weighted means of 8 lanes, merged by exchanges at distances 4, 2, 1, each lane beginning with its own: lane i against lane 0. One
     lane that takes another part of the last difference is told."""
     arena = Arena()
@@ -251,7 +252,9 @@ def test_lanes_of_a_butterfly_are_proved_from_one_template(lane: int | None) -> 
         constants = np.array([arena.const(Const(part)) for part in parts], np.int32)
         mean = arena.fma(arena.sub(mean[other], mean), constants, mean)
         weights = [weights[i] + weights[j] for i, j in zip(lanes, other)]
-    results = prove_apart(arena, np.repeat(np.ravel(mean)[:1], 8), np.ravel(mean), ProofBudget(60))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("ptx_engine.decide.templates._FEW_APART", few)
+        results = prove_apart(arena, np.repeat(np.ravel(mean)[:1], 8), np.ravel(mean), ProofBudget(60))
     outcomes = {int(m): r.outcome for r in results for m in r.members}
     wrong = set() if lane is None else set(range(1, 8)) if lane == 0 else {lane}
     assert {m for m, outcome in outcomes.items() if outcome is not Outcome.EQUAL} == wrong
