@@ -50,7 +50,7 @@ class Signs:
         self._bases = np.array([entry.base for entry in arena.inputs], np.int64)
         partial = _IS_PARTIAL[self.op[: len(self._bits)]]
         #: the first term that an infinity takes part in, and before which all are real numbers everywhere (behind all where there is none)
-        self._infinite = self._first_infinite()
+        self._infinite = first_infinite(arena, len(self._bits))
         self._first = min(self._infinite, int(partial.argmax()) if partial.any() else len(self._bits))
         #: ids that were looked at, ascending; empty where that was given up
         self.seen = self._below(nodes)
@@ -139,19 +139,6 @@ class Signs:
                     rows, cols, acc = found
                     found = [np.where(cols == ZERO, ZERO, rows), np.where(rows == ZERO, ZERO, cols), acc]
                 yield from found
-
-    def _first_infinite(self) -> int:
-        """The first term that takes an infinity and is no maximum or minimum in which it is neutral."""
-        last = len(self._bits)
-        for slot, column in enumerate((self.a, self.b, self.c)):
-            users = np.flatnonzero(_infinite(column[CONST_CAP:last])) + CONST_CAP
-            users = users[_USED[slot][self.op[users]]]
-            last = min([last, *(int(i) for i in users if Op(int(self.op[i])) not in _EXTREME)])
-        for nary in self.arena.naries:
-            infinite = _infinite(nary.operands)
-            if nary.first < last and infinite.any() and (self.op[nary.first] == np.uint8(Op.NSUM) or infinite.all(axis=1).any()):
-                last = nary.first
-        return last
 
     # --- order ------------------------------------------------------------------------------------
 
@@ -273,6 +260,21 @@ def _known(op: Op, x: list[Bits]) -> Bits:
         case Op.FIELD | Op.LT | Op.LE | Op.EQ | Op.NE:
             return np.full(len(x[0]), NONNEGATIVE, np.uint8)
     return np.zeros(len(x[0]), np.uint8)
+
+
+def first_infinite(arena: Arena, last: int) -> int:
+    """The first term before ``last`` that takes an infinity and is no maximum or minimum in which it is neutral; ``last`` if there is
+    none."""
+    op, *columns = arena.columns()
+    for slot, column in enumerate(columns):
+        users = np.flatnonzero(_infinite(column[CONST_CAP:last])) + CONST_CAP
+        users = users[_USED[slot][op[users]]]
+        last = min([last, *(int(i) for i in users if Op(int(op[i])) not in _EXTREME)])
+    for nary in arena.naries:
+        infinite = _infinite(nary.operands)
+        if nary.first < last and infinite.any() and (op[nary.first] == np.uint8(Op.NSUM) or infinite.all(axis=1).any()):
+            last = nary.first
+    return last
 
 
 def _infinite(ids: np.ndarray) -> np.ndarray:

@@ -6,10 +6,11 @@ where the reference does not, real inputs are looked for at which only the refer
 
 from __future__ import annotations
 
+import gmpy2
 import numpy as np
 from gmpy2 import mpq
 
-from ptx_engine.decide.defined import DEFINED, NONZERO, Signs
+from ptx_engine.decide.defined import DEFINED, NONZERO, Signs, first_infinite
 from ptx_engine.decide.defined import PARTIAL as PARTIAL_SOMEWHERE
 from ptx_engine.decide.levels import Mode, plan
 from ptx_engine.decide.oracle import STYLES, InputValues, Reals, Style, integer_range, random_inputs
@@ -105,13 +106,13 @@ class Vanished:
 
 
 def _dropped(arena: Arena) -> np.ndarray:
-    """Nodes that vanished and may be undefined: as terms were made, and beside the zeros of products of matrices, where they are left
-    out of the sums that are compared."""
+    """Nodes that vanished and may be undefined, or infinite: as terms were made, and beside the zeros of products of matrices, where they
+    are left out of the sums that are compared."""
+    if not arena.dropped and not arena.dots:
+        return np.zeros(0, np.int32)
     codes, emissions = arena.columns()[0], np.array(arena.emissions, np.int64)
     partial = np.isin(codes[emissions], PARTIAL_SOMEWHERE)  # (an emission is of one operator)
-    if not partial.any():
-        return np.zeros(0, np.int32)
-    first = int(emissions[partial.argmax()])
+    first = first_infinite(arena, int(emissions[partial.argmax()]) if partial.any() else len(arena))
     parts = list(arena.dropped)
     for record in arena.dots:
         for zeros, partners in ((record.rows, record.cols), (record.cols, record.rows)):
@@ -167,12 +168,12 @@ def _lost(arena: Arena, ids: np.ndarray, kept: np.ndarray, seed: int) -> dict[in
         return None
     draw = _with_zeros(arena, random_inputs(arena, seed, of_tensors=_styles(arena, seed)))
     reals = Reals(arena, outputs, draw, order=order)
-    undefined, complete = np.isnan(reals.of(ids)), ~np.isnan(reals.of(kept)).any(axis=0)
+    undefined, complete = ~np.isfinite(reals.of(ids)), ~np.isnan(reals.of(kept)).any(axis=0)
     inputs = order.input_ids()
     for point in np.flatnonzero(undefined.any(axis=0) & complete).tolist():
         term = int(ids[int(np.argmax(undefined[:, point]))])
         found = {int(i): mpq(*float(x).as_integer_ratio()) for i, x in zip(inputs, draw(inputs)[:, point])}
         cone = Cone(arena, [term])
-        if is_nan(cone.evaluate(found, 128)[term]):  # (and not for an overflow of float64)
+        if not gmpy2.is_finite(cone.evaluate(found, 128)[term]):  # (and not for an overflow of float64)
             return {i: found[i] for i in cone.inputs} | found  # its own first
     return None

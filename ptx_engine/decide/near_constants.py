@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
+from typing import Any
 
 import gmpy2
 import numpy as np
@@ -34,6 +35,8 @@ _FOLDED = 16
 _LITERALS, _POINTS, _LEAST_POINTS, _SECONDS, _TERMS = 8, 24, 4, 1.0, 20_000
 #: bits of values and what they may err by, the step of a derivative, and how often literals are corrected
 _BITS, _ERROR, _STEP, _TURNS = 512, mpq(1, 1 << 300), mpq(1, 1 << 100), 8
+#: relative difference of a rounded literal, at least (f64 has 16 digits)
+_ROUNDED = 1e-20
 #: singular values below this part of the largest are zero: of two factors, only the product matters
 _SINGULAR = 1e-9
 
@@ -158,7 +161,7 @@ def _of_a_literal(pair: Pair, points: list[dict[int, mpq]]) -> NearMiss | None:
         if values is not None and _agree(pair, fit.first(_POINTS), values, 2 * len(idents) + _LEAST_POINTS):
             own = pair.arena.consts
             rows = [(value, own[i], float(abs(value.coef / own[i].coef - 1))) for i, value in values.items()]
-            rows = [row for row in rows if row[2] > LEAST_DIFFERENCE]
+            rows = [row for row in rows if row[2] > _ROUNDED]
             return NearMiss(tuple((a, b, d) if side == "candidate" else (b, a, d) for a, b, d in rows), side) if rows else None
     return None
 
@@ -182,9 +185,10 @@ class _Fit:
     """What literals would have to be for the sides to agree at a few points."""
 
     def __init__(self, pair: Pair, points: list[dict[int, mpq]], deadline: float) -> None:
-        self.pair, self.deadline = pair, deadline
+        self.pair, self.deadline, self._all = pair, deadline, points
         self._real = (point for point in points if clock() < deadline and self._difference(point, {}) is not None)
         self._points: list[dict[int, mpq]] = []
+        self._sizes: dict[int, Any] = {}  # by the identity of a point, all of which are kept
 
     def first(self, count: int) -> list[dict[int, mpq]]:
         """So many points at which both sides have a value, or fewer."""
@@ -192,7 +196,7 @@ class _Fit:
         return self._points[:count]
 
     def _difference(self, point: dict[int, mpq], values: dict[int, Const]) -> mpq | None:
-        """(reference - candidate) over the larger of the two; None where it is not known to that many digits."""
+        """(reference - candidate) over the size of the larger as it was at first; None where it is not known to that many digits."""
         pair = self.pair
         found = Enclosure(pair.cone, point, _BITS, values)
         ends = [bounds(value) for value in (found[pair.reference], found[pair.candidate]) if value is not None]
@@ -200,9 +204,10 @@ class _Fit:
             return None
         with gmpy2.context(precision=_BITS, emax=gmpy2.get_emax_max(), emin=gmpy2.get_emin_min()):
             (a, b), (c, d) = ends
-            size = max(map(abs, (a, b, c, d)))
+            # (over the size at hand, the difference would not be linear in a literal where the value is nearly zero)
+            size = self._sizes.setdefault(id(point), max(map(abs, (a, b, c, d))))
             if not size:
-                return mpq(0)
+                return mpq(0) if a == b == c == d else None
             return mpq((a + b - c - d) / (2 * size)) if (b - a) + (d - c) <= _ERROR * size else None
 
     def of(self, idents: list[int]) -> dict[int, Const] | None:

@@ -343,6 +343,15 @@ class Functions:
         add_into(result, self.forms.reciprocal(denominator), -2)
         return result
 
+    def circular(self, p: Poly, quarters: int) -> Poly:
+        """sin(p + quarters * pi / 2); turns in p by quarters come out."""
+        p, turn = self.forms.argument(p), self.ring.atom_term(self.forms.pi)
+        if (more := mpq(2 * p.get(turn, 0))).denominator == 1:
+            p = {t: c for t, c in p.items() if t != turn}
+            quarters += int(more)
+        value = self.cos(p) if quarters % 2 else self.odd("sin", p)
+        return _negate(value) if quarters % 4 > 1 else value
+
     def odd(self, name: str, p: Poly) -> Poly:
         """f(-p) = -f(p)."""
         p, turned = self._oriented(p)

@@ -423,10 +423,10 @@ class Evaluator:
                 return functions.tanh(p)
             case Op.ABS:
                 return functions.absolute(p)
-            case Op.SIN | Op.ERF:
-                return functions.odd(op.name.lower(), p)
-            case Op.COS:
-                return functions.cos(p)
+            case Op.SIN | Op.COS:
+                return functions.circular(p, 0 if op is Op.SIN else 1)
+            case Op.ERF:
+                return functions.odd("erf", p)
             case Op.FLOOR:
                 return self.rounding.floor(p)
             case Op.CEIL:

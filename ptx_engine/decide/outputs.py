@@ -83,7 +83,7 @@ class Reporter:
     def near_reason(self, near: NearMiss) -> str:
         """What a near miss lacks: the constants of the largest difference, both values."""
         mine, theirs, distance = max(near.rows, key=lambda row: row[2])
-        values = [digits(const.value(80), 12) for const in (mine, theirs)]
+        values = [digits(const.value(80), 12 if distance > 1e-11 else 20) for const in (mine, theirs)]
         if near.literal:
             rounded, exact = values if near.literal == "reference" else values[::-1]
             return (

@@ -28,6 +28,8 @@ from ptx_engine.terms.ops import Op
 #: constants whose neighbourhood is looked at, that many below and beyond a size, as far as halves are exact; mixed points; and terms
 #: beyond which that is too much
 _THRESHOLDS, _LARGEST, _WHOLE, _MIXED, _LARGE_CONE = 6, 1e6, 2.0**51, 8, 100_000
+#: inputs each of which alone is put there, if there are no more
+_FEW_INPUTS = 4
 #: points of small integers that terms of few nodes are tried at, and how small
 _SMALL_POINTS, _NEAR_ZERO = 256, 64
 #: relative difference of a witness, at 128 bits and more
@@ -264,13 +266,22 @@ def _thresholds(pair: Pair, allowed: _Allowed) -> np.ndarray:
     near = np.unique([value + step for value in values for step in (-1.0, -0.5, 0.0, 0.5, 1.0)])
     whole = np.repeat(near[None, :], len(pair.inputs), axis=0)
     mixed = np.random.default_rng(11).choice(near, (len(pair.inputs), _MIXED))
-    points = np.concatenate((whole, mixed), axis=1)
+    points = np.concatenate((whole, mixed, _one_by_one(near, len(pair.inputs))), axis=1)
     if not allowed.integers:
         return points
     rows = np.isfinite(allowed.high)
     points[rows] = np.clip(np.round(points[rows]), allowed.low[rows, None], allowed.high[rows, None])
     small = [_small_integers(allowed)] if len(pair.cone.nodes) <= _SMALL_CONE else []
     return np.concatenate((points, _borders(allowed), *small), axis=1)
+
+
+def _one_by_one(near: np.ndarray, count: int) -> np.ndarray:
+    """Points at which one of a few inputs is at a value where something may turn, and the others are at none."""
+    if count > _FEW_INPUTS:
+        return np.zeros((count, 0))
+    points = np.repeat((0.6875 + 0.3125 * np.arange(count))[:, None], count * len(near), axis=1)
+    points[np.repeat(np.arange(count), len(near)), np.arange(count * len(near))] = np.tile(near, count)
+    return points
 
 
 def _borders(allowed: _Allowed) -> np.ndarray:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from gmpy2 import mpq
 
 from ptx_engine.decide import decide
-from ptx_engine.terms import Expr, symbols
+from ptx_engine.terms import Const, Expr, symbols
 from ptx_engine.terms.formulas import cos, exp, log, maximum, sin, sqrt, where
 from ptx_engine.verdict import Status
 
@@ -16,6 +17,11 @@ Case = Callable[[Expr, Expr, Expr], "tuple[Expr, Expr]"]
 
 def square(x: Expr) -> Expr:
     return x * x
+
+
+def turns(x: Expr, numerator: int, denominator: int) -> Expr:
+    """A fraction of pi."""
+    return Expr(x.arena, x.arena.const(Const(mpq(numerator, denominator), pi=1)))
 
 
 def root(x: Expr, value: int) -> Expr:
@@ -39,6 +45,10 @@ EQUAL: dict[str, Case] = {
     "in a maximum": lambda x, y, z: (maximum(square(cos(x)), y), maximum(y, 1 - square(sin(x)))),
     "in a condition": lambda x, y, z: (where(square(cos(x)) < y, x, z), where(1 - y < square(sin(x)), x, z)),
     "cosines that divide": lambda x, y, z: (y / cos(x), y * cos(x) / square(cos(x))),
+    "a quarter turn": lambda x, y, z: (cos(x), sin(x + turns(x, 1, 2))),
+    "quarter turns": lambda x, y, z: (sin(turns(x, 3, 2) - x) + cos(x + turns(x, -1, 1)), -2 * cos(x)),
+    "a half turn": lambda x, y, z: (sin(x * turns(x, 1, 1) + turns(x, 1, 1)), -sin(turns(x, 1, 1) * x)),
+    "whole turns": lambda x, y, z: (sin(x - turns(x, 4, 1)) * y, y * sin(x)),
     "root of six": lambda x, y, z: (x * root(x, 6), root(x, 3) * x * root(x, 2)),
     "root of a multiple of six": lambda x, y, z: (sqrt(6 * (x * x + 1)), root(x, 3) * sqrt(2 * (1 + x * x))),
     "root of a quotient": lambda x, y, z: (x * root(x, 15) / root(x, 10), x * sqrt((x * 0 + 3) / 2)),
@@ -55,6 +65,10 @@ def test_equal(name: str, swapped: bool) -> None:
 
 
 DIFFERENT: dict[str, Case] = {
+    "a quarter turn back": lambda x, y, z: (cos(x), sin(x - turns(x, 1, 2))),
+    "a third of a turn": lambda x, y, z: (cos(x), sin(x + turns(x, 2, 3))),
+    "a turn too little": lambda x, y, z: (sin(x - turns(x, 3, 1)) * y, y * sin(x)),
+    "turns of the square": lambda x, y, z: (cos(x), sin(x + turns(x, 1, 2) * turns(x, 1, 2))),
     "of two arguments": lambda x, y, z: (y, y * (square(sin(x)) + square(cos(z)))),
     "with the wrong sign": lambda x, y, z: (square(cos(x)), 1 + square(sin(x))),
     "of a sine squared": lambda x, y, z: (square(cos(x)), square(sin(x)) - 1),

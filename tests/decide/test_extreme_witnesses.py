@@ -28,6 +28,8 @@ DIFFERENT: dict[str, tuple[Case, str, str | None]] = {
     "the greatest byte and one": (lambda n: (n.u + 1, n.op(Op.WRAP, n.u + 1, plain=8)), "u", "255"),
     "a saturating cast at its border": (lambda n: (saturate(n.x, 16), clamp(round_even(n.x), -(2**15), 2**15)), "x", None),
     "a bound far out": (lambda n: (where(n.x < 10**9, n.y, n.z), where(n.x <= 10**9, n.y, n.z)), "x", str(10**9)),
+    "the derivative of relu at zero": (lambda n: (where(n.x > 0, n.y, 0), n.y * where(n.x >= 0, 1, 0)), "x", "0"),
+    "a derivative at a bound": (lambda n: (where(n.x > 3, n.y, n.z), where(n.x >= 3, n.y, n.z)), "x", "3"),
 }  # fmt: skip
 
 

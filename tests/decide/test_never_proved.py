@@ -173,6 +173,9 @@ VANISHED: dict[str, Case] = {
     "a logarithm beside one of another tensor": lambda n: (log(n.y), log(n.y + 0 * sqrt(n.x))),
     "a quotient by a clamped value": lambda n: (n.y, n.y + 0 / relu(n.x + 100)),
     "a root in a branch that is not always taken": lambda n: in_a_branch(n, sqrt(n.x)),
+    "an infinity less an infinity, times zero": lambda n: (
+        n.y, n.y + 0 * (where(n.x > 0, n.y, n.infinity()) - where(n.x > 0, n.z, n.infinity()))),
+    "an infinity in a branch, times zero": lambda n: (n.y, n.y + 0 * where(n.x > 0, n.z, n.infinity())),
     "a root beside infinity": lambda n: (n.y, where(sqrt(n.x) + n.infinity() > 0, n.y, n.z)),
 }  # fmt: skip
 

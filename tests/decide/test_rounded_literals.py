@@ -109,6 +109,14 @@ def test_both_values_are_named(name: str) -> None:
     assert len(values) == 2 and 0 < abs(values[0] - values[1]) <= ulp_of(values[0], "f32")
 
 
+def test_a_literal_of_f64_is_rounded_too() -> None:
+    n = Literals(1)
+    for literal, status in ((math.pi / 2, U), (1.5707964, U), (1.57080, Status.REFUTED)):
+        verdict = decide(cos(n.x), sin(n.x + literal))
+        assert verdict.status is status, verdict.reason
+        assert status is not U or "rounds 1.570796326" in verdict.reason
+
+
 def test_several_literals_are_rounded_together() -> None:
     """Neither of the two alone makes the sides equal."""
 
