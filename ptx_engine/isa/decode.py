@@ -63,6 +63,10 @@ class MemoryOps(Protocol):
 
     def load(self, g: Group, space: str, address: "int | np.ndarray", widths: tuple[int, ...], instruction: int) -> list[Value]: ...
 
+    def load_noncoherent(
+        self, g: Group, space: str, address: "int | np.ndarray", widths: tuple[int, ...], instruction: int
+    ) -> list[Value]: ...
+
     def store(
         self, g: Group, space: str, address: "int | np.ndarray", values: list[Value], widths: tuple[int, ...], instruction: int
     ) -> None: ...

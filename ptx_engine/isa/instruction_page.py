@@ -22,7 +22,6 @@ IGNORED: dict[str, str] = {
     "level": "a prefetch moves no data",
     "product": "a tensor core's products and sums are exact over the reals; on bits the sum is rounded to nearest once",
     "mode": "rounding and approximation are the identity over the reals, and honoured on bits; a cache policy changes no value",
-    "nc": "the read-only path changes no value",
     "noftz": "nothing is flushed",
     "prefetch": "a prefetch moves no data",
     "primary": "caches change no value",

@@ -66,10 +66,10 @@ def space_of(d: Decode) -> str:
 @instruction("ld", f"[!weak] {GLOBAL} {EVICT} {L2} {HINT} {PREFETCH} {VEC}",
              f"[!weak] {GLOBAL} !cop=ca|cg|cs|lu|cv {HINT} {PREFETCH} {VEC}",
              f"[!weak] {NEAR}|param|const|param::entry|param::func [!cop=ca|cg|cs|lu|cv] {SHORT_VEC}",
-             f"space=global !nc {EVICT} {L2} {HINT} {PREFETCH} {VEC}", f"space=global {EVICT} {L2} !nc {HINT} {PREFETCH} {VEC}",
-             f"space=global !cop=ca|cg|cs !nc {HINT} {PREFETCH} {VEC}", source=_S + "ld")  # fmt: skip
+             f"space=global nc {EVICT} {L2} {HINT} {PREFETCH} {VEC}", f"space=global {EVICT} {L2} nc {HINT} {PREFETCH} {VEC}",
+             f"space=global !cop=ca|cg|cs nc {HINT} {PREFETCH} {VEC}", source=_S + "ld")  # fmt: skip
 def ld(d: Decode) -> Step:
-    step = _load(d, d.env.memory.load)
+    step = _load(d, d.env.memory.load_noncoherent if d.has("nc") else d.env.memory.load)
     targets, width = d.elements(0), TYPE_BITS[d.mods["type"]]
     if all(register_bits(d, target) == width for target in targets):
         d.simple = Load(tuple(d.dst_of(target) for target in targets), d.place(1), space_of(d), width)
@@ -108,8 +108,8 @@ def strength(d: Decode) -> tuple[str, str]:
 
 @instruction("ldu", f"{GLOBAL} {SHORT_VEC}", source=_S + "ldu")
 def ldu(d: Decode) -> Step:
-    """A load of read-only data from an address that is the same in the warp: a hint."""
-    return _load(d, d.env.memory.load)
+    """A load of read-only data from an address that is the same in the warp."""
+    return _load(d, d.env.memory.load_noncoherent)
 
 
 Loader = Callable[[Group, str, "int | np.ndarray", tuple[int, ...], int], list[Value]]

@@ -52,6 +52,11 @@ class Memory(MemoryChecks):
             return self._load_global(g, address, widths, instruction)
         return self._load_cells(g, space, address, widths, instruction)
 
+    def load_noncoherent(self, g: Group, space: str, address: "int | np.ndarray", widths: tuple[int, ...], instruction: int) -> list[Value]:
+        """A load by way of a cache that no store reaches, and that no synchronisation is about: a finding where the launch has stored."""
+        self._check_stale(g, address, sum(widths) // 8, instruction)
+        return self.load(g, space, address, widths, instruction)
+
     def store(
         self, g: Group, space: str, address: "int | np.ndarray", values: list[Value], widths: tuple[int, ...], instruction: int
     ) -> None:

@@ -82,6 +82,26 @@ class MemoryChecks:
         index = self.shared.index(slots, np.full(len(slots), address, np.int64))
         self.shared.write(index, [(0, UNINITIALISED)] * (nbytes // self.formats.granule))
 
+    def _check_stale(self, g: Group, address: "int | np.ndarray", nbytes: int, instruction: int) -> None:
+        """A non-coherent load of what was stored in this launch. Whatever was stored before it in one schedule only is a race."""
+        lowest, highest = (address, address) if isinstance(address, int) else (int(address.min()), int(address.max()))
+        for tensor in self.tensors:
+            if not tensor.stored or lowest >= tensor.stop or highest + nbytes <= tensor.first:
+                continue
+            low = np.broadcast_to(np.asarray(address).astype(np.int64), (g.n,))
+            where = np.flatnonzero((low < tensor.stop) & (low + nbytes > tensor.first))
+            first = np.maximum(low[where] - tensor.first, 0) // tensor.element_bytes
+            last = (np.minimum(low[where] + nbytes, tensor.stop) - tensor.first - 1) // tensor.element_bytes
+            stale = tensor.stored_between(first, last)
+            if stale.any():
+                example = np.arange(first[stale][0], last[stale][0] + 1)
+                at = tensor.buffer.arg.index_of(int(example[tensor.stored_between(example, example)][0]))
+                self.log.add(
+                    "stale read", f"a non-coherent load reads {tensor.buffer.arg.name}{list(at)}, which this launch has stored to", g,
+                    where[stale], instruction, role="load", space="global", tensor=tensor.buffer.arg.name, index=at,
+                    width=nbytes, missing="no synchronisation orders ld.global.nc after a store",
+                )  # fmt: skip
+
     def _order_access(
         self, write: bool, space: Space, g: Group, address: "int | np.ndarray", nbytes: int, instruction: int, values: np.ndarray | None
     ) -> None:

@@ -281,7 +281,7 @@ class Program:
 
 
 #: ignored slots that change no value at all (hints), so that no assumption is made
-_SILENT = {"cop", "evict", "l2evict", "prefetch", "nc", "level", "weak", "mode", "primary", "secondary", "rnd", "ftz", "approx"}
+_SILENT = {"cop", "evict", "l2evict", "prefetch", "level", "weak", "mode", "primary", "secondary", "rnd", "ftz", "approx"}
 
 
 def _is_cta_barrier(instruction: Instruction) -> bool:

@@ -72,6 +72,19 @@ class TensorMemory:
             return False
         return self._written is None or not bool(np.all(self._written[index]))
 
+    @property
+    def stored(self) -> bool:
+        """Whether the launch has stored to any element."""
+        return self._written is not None
+
+    def stored_between(self, first: np.ndarray, last: np.ndarray) -> np.ndarray:
+        """Whether the launch has stored to any of the elements from ``first`` to ``last``, for columns of these."""
+        assert self._written is not None
+        if not len(first):
+            return np.zeros(0, bool)
+        sums = np.concatenate([[0], np.cumsum(self._written[int(first.min()) : int(last.max()) + 1])])
+        return np.asarray(sums[last + 1 - first.min()] > sums[first - first.min()])
+
     def store(self, index: "int | np.ndarray", ids: Ids) -> None:
         """Write term ids to elements."""
         if self._ids is None:

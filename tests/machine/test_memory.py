@@ -47,6 +47,33 @@ def test_write_to_an_input_is_a_finding() -> None:
     assert kinds(execution) == ["write to a read-only argument"]
 
 
+@pytest.mark.parametrize(
+    ("body", "stale"),
+    [
+        ("st.global.u32 [%d1], %r0;\n{load} %r5, [%d1];", True),
+        ("{load} %r5, [%d1];\nst.global.u32 [%d1], %r0;", False),  # in place
+        ("red.global.add.u32 [%d1], 1;\nbar.sync 0;\nmembar.gl;\n{load} %r5, [%d1];", True),
+        ("st.global.u32 [%d1], %r0;\nbar.sync 0;\n{load} %r5, [%d0];", True),  # another thread's, and one for all
+        ("setp.ne.u32 %p1, %r0, 0;\n@%p1 st.global.u32 [%d1], %r0;\nbar.sync 0;\n{load} %r5, [%d0];", False),
+        ("mul.wide.u32 %d3, %r0, 4;\nadd.u64 %d3, %d3, %d1;\n@%p1 st.global.u32 [%d1], %r0;\nbar.sync 0;\n{load} %r5, [%d0+252];", True),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("load", ["ld.global.nc.u32", "ldu.global.u32", "ld.global.u32"])
+def test_a_load_around_the_coherent_caches(body: str, stale: bool, load: str) -> None:
+    """PTX ISA 9.1, memory consistency model, "Scope and applicability": it is not about ld.global.nc, so nothing orders that after a store."""
+    text = module(OWN + "setp.ge.u32 %p1, %r0, 0;\n" + body.format(load=load) + "\nst.global.u32 [%d1+256], %r5;\n")
+    execution, _ = run(text, [ints("out", range(128), Role.INOUT)], block=64)
+    assert kinds(execution) == (["stale read"] if stale and load != "ld.global.u32" else [])
+
+
+@pytest.mark.parametrize(("offset", "stale"), [(0, True), (8, False)])
+def test_a_wide_load_around_the_coherent_caches(offset: int, stale: bool) -> None:
+    body = f"st.global.u32 [%d0+4], 7;\nld.global.nc.v2.u32 {{%r5, %r6}}, [%d0+{offset}];\nst.global.v2.u32 [%d0+16], {{%r5, %r6}};\n"
+    execution, _ = run(module("ld.param.u64 %d0, [out];\n" + body), [ints("out", range(8), Role.INOUT)], block=1)
+    assert kinds(execution) == (["stale read"] if stale else [])
+    assert not stale or (execution.findings[0].index, execution.findings[0].tensor) == ((1,), "out")
+
+
 def test_reading_an_output_that_has_no_contents() -> None:
     execution, _ = run(module(OWN + "ld.global.u32 %r1, [%d1];"), [out(32)])
     assert kinds(execution) == ["uninitialised"]

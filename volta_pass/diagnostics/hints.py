@@ -15,6 +15,7 @@ _FINDINGS = {
     "misaligned": "align the address to the access width, or use a narrower access",
     "uninitialised": "write the location before it is read, or give the masked load a value (other=0.0)",
     "write to a read-only argument": 'write to another tensor, or declare its role "inout"',
+    "stale read": "load it without .nc (no __ldg, no const __restrict__), or store to another tensor",
     "barrier misuse": "use one barrier id per set of waiting threads, with a count that is a multiple of the warp size",
     "mbarrier misuse": "initialise once, arrive in a phase only after a wait for the last one, invalidate before the memory is reused",
     "divergent collective": "let all lanes of the warp execute it: branch by what is the same in the warp, exit after it",
