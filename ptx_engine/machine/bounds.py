@@ -37,8 +37,14 @@ def between(low: int, high: int) -> Bounds:
     return exactly(low) if low == high else Bounds(low, high, (1 << high.bit_length()) - 1)
 
 
+#: no value at all: nothing comes so far that could have written one
+NOTHING = Bounds(1, 0, 0)
+
+
 def hull(a: Bounds, b: Bounds) -> Bounds:
     """What holds of both."""
+    if NOTHING in (a, b):
+        return a if b == NOTHING else b
     return a if a == b else Bounds(min(a.low, b.low), max(a.high, b.high), a.may | b.may, a.unlike if a.unlike == b.unlike else -1)
 
 
@@ -106,9 +112,21 @@ def _xor(a: Bounds, b: Bounds, size: int) -> Bounds:
     return Bounds(int(_apart(a, b)), a.may | b.may, a.may | b.may)
 
 
+def _shifted(a: Bounds, b: Bounds, size: int, *, up: bool = True) -> Bounds | None:
+    """By a known amount, without a loss of upper bits."""
+    if b.single is None or b.low >= size or (up and a.high << b.low >> size):
+        return None
+    return Bounds(*(v << b.low if up else v >> b.low for v in (a.low, a.high, a.may)))
+
+
+#: numbers of the type: where bits are negative, or may be, nothing is said
+_OF_NUMBERS = frozenset({"min", "max", "shr"})
 #: those of two operands; the bits of the type are the third argument
 _BINARY: dict[str, Callable[[Bounds, Bounds, int], Bounds | None]] = {
     "and": _and, "or": _or, "xor": _xor,
+    "shl": lambda a, b, size: _shifted(a, b, size), "shr": lambda a, b, size: _shifted(a, b, size, up=False),
+    "min": lambda a, b, size: between(min(a.low, b.low), min(a.high, b.high)),
+    "max": lambda a, b, size: between(max(a.low, b.low), max(a.high, b.high)),
     "add": lambda a, b, size: _wrapped(a.low + b.low, a.high + b.high, size),
     "sub": lambda a, b, size: _wrapped(a.low - b.high, a.high - b.low, size),
 }  # fmt: skip
@@ -175,6 +193,8 @@ class _Row:
         if a is None or "sat" in self.instruction.modifiers:
             return None
         if opcode in _BINARY and b is not None and len(self.instruction.operands) == 3:
+            if opcode in _OF_NUMBERS and self.kind[:1] == "s" and max(a.high, b.high) >> size - 1:
+                return None
             return _BINARY[opcode](a, b, size)
         if opcode == "mov":
             return a

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from enum import IntFlag
 from functools import reduce
 
-from ptx_engine.machine.bounds import FALSE, TRUE, Bounds, evaluate, forget, hull
+from ptx_engine.machine.bounds import FALSE, NOTHING, TRUE, Bounds, evaluate, forget, hull
 from ptx_engine.machine.certainty import Doubtful
 from ptx_engine.machine.control_flow import EXIT, Graph
 from ptx_engine.machine.data_flow import ARITHMETIC
@@ -44,7 +44,8 @@ Told = dict[int, Bounds]
 
 @dataclass
 class _State:
-    """What ways to a point have seen, and what registers hold on those of each kind of ``AFTER``. ``fresh``: since the tests of the ways
+    """What ways to a point have seen, and what registers hold on those of each kind of ``AFTER``; on ways without a test NOTHING in what is
+    computed from results of tests: who reads that there has come another way. ``fresh``: since the tests of the ways
     that have passed nothing was computed anew that the place is made of, and nothing done from which the thread could have learned more:
     what a success tells is what the next one would."""
 
@@ -68,7 +69,7 @@ class _State:
         present = [told for told, w in zip(self.told, AFTER) if self.way & w]
         values: dict[int, set[int | None]] = {r: set() for told in present for r in told}
         for r, found in values.items():
-            asked = [t for t in present if t is not self.told[2] or r not in pure]
+            asked = [t for t in present if t is not self.told[2] or not (r in pure or t.get(r) == NOTHING)]
             found.update(t[r].single if r in t else None for t in asked)
         return frozenset(r for r, found in values.items() if len(found) == 1 and None not in found)
 
@@ -78,8 +79,8 @@ class _State:
         for told, w in zip(self.told, AFTER):
             if predicate not in told or told[predicate].single in (None, int(truth)):
                 way |= self.way & w
-        tells = predicate in pure and (predicate in self.told[0] or predicate in self.told[1])
-        return way & ~Way.UNTESTED if tells else way
+        tells = self.told[2].get(predicate) == NOTHING or (predicate in pure and (predicate in self.told[0] or predicate in self.told[1]))
+        return way & ~Way.UNTESTED if tells and self.way != Way.UNTESTED else way
 
 
 def _met(a: Told | None, b: Told | None) -> Told:
@@ -175,7 +176,7 @@ class Successes:
             if look is not None:
                 look(pc, way, state)
             if pc in place.sites:
-                state = self._tested(pc, state, Way.SURE if pc in place.sure else Way.PASSED)
+                state = self._tested(pc, state, Way.SURE if pc in place.sure else Way.PASSED, pure)
             else:
                 state.fresh &= self._keeps(instruction, row, place)
                 if row is not None:
@@ -187,25 +188,29 @@ class Successes:
         silent = instruction.opcode in ARITHMETIC or (instruction.opcode in SILENT and instruction.opcode not in FENCES)
         return silent and (row is None or not any(row.writes & self._uses[pc].reads for pc in place.sites))
 
-    def _tested(self, pc: int, state: _State, passed: Way) -> _State:
+    def _tested(self, pc: int, state: _State, passed: Way, pure: frozenset[int]) -> _State:
         """After a test. One that follows a fresh success takes nothing back, if it fails."""
         row = self._uses[pc]
         if row.predicate is not None:  # some have tested, others not
             return _State(state.way | passed | Way.FAILED, fresh=state.fresh or not state.way & Way.PASSED)
         before = state.copy(state.way)
+        before.told[2].update(dict.fromkeys(pure - before.told[2].keys(), NOTHING))
         for told in before.told:
             forget(told, row.writes)
         kept = bool(state.way & Way.PASSED) and state.fresh
         held = before.told[0] if kept else None
         others = [t for t, w in zip(before.told, (Way.SURE if kept else AFTER[0], *AFTER[1:])) if state.way & w]
-        rest = reduce(_met, others) if others else None
+        rest = {r: v for r, v in reduce(_met, others).items() if v != NOTHING} if others else None
         new = [None if rest is None else {**rest, **dict.fromkeys(row.writes, value)} for value in (TRUE, FALSE)]
         way = (Way.PASSED if kept else Way.NONE) | (passed | Way.FAILED if rest is not None else Way.NONE)
         return _State(way, (_met(held, new[0]), dict(new[1] or {}), {}))
 
     def _write(self, instruction: Instruction, row: Uses, state: _State, pure: frozenset[int]) -> None:
         for told, w in zip(state.told, AFTER):
-            values = {} if row.predicate is not None or not state.way & w else evaluate(instruction, told, self._register)
+            known = {r: value for r, value in told.items() if value != NOTHING}
+            values = {} if row.predicate is not None or not state.way & w else evaluate(instruction, known, self._register)
+            if w == Way.UNTESTED and row.predicate is None and any(r in pure or told.get(r) == NOTHING for r in row.reads):
+                values = dict.fromkeys(row.writes, NOTHING)
             forget(told, row.writes)
             told |= {r: v for r, v in values.items() if w != Way.UNTESTED or r not in pure}
 

@@ -80,10 +80,8 @@ class TensorMemory:
     def stored_between(self, first: np.ndarray, last: np.ndarray) -> np.ndarray:
         """Whether the launch has stored to any of the elements from ``first`` to ``last``, for columns of these."""
         assert self._written is not None
-        if not len(first):
-            return np.zeros(0, bool)
-        sums = np.concatenate([[0], np.cumsum(self._written[int(first.min()) : int(last.max()) + 1])])
-        return np.asarray(sums[last + 1 - first.min()] > sums[first - first.min()])
+        most = int((last - first).max()) if len(first) else 0
+        return np.any([self._written[np.minimum(first + j, last)] for j in range(most + 1)], axis=0)
 
     def store(self, index: "int | np.ndarray", ids: Ids) -> None:
         """Write term ids to elements."""

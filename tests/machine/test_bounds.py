@@ -28,6 +28,8 @@ def bounded(text: str, **known: Bounds) -> Bounds | None:
 
 OPERATIONS = [
     *(f"{op}.b32 %r3, %r1, %r2;" for op in ("and", "or", "xor")), *(f"{op}.s32 %r3, %r1, %r2;" for op in ("add", "sub")),
+    *(f"{op}.{kind} %r3, %r1, %r2;" for op in ("min", "max") for kind in ("u32", "s32")), *(f"shl.b32 %r3, %r1, {by};" for by in (0, 1, 31, 32)),
+    *(f"shr.{kind} %r3, %r1, {by};" for by in (1, 31, 32) for kind in ("u32", "s32", "b32")), "shl.b32 %r3, %r1, %r2;",
     "add.sat.s32 %r3, %r1, %r2;", "not.b32 %r3, %r1;", "popc.b32 %r3, %r1;", "mov.u32 %r3, %r1;", "selp.b32 %r3, %r1, %r2, %p1;",
     "cvt.u32.u8 %r3, %r1;", "cvt.s32.s8 %r3, %r1;", "cvt.s16.s32 %r3, %r1;", "cvt.sat.u8.s32 %r3, %r1;",
     *(f"setp.{how}.{kind} %p3, %r1, %r2;" for how in ("eq", "ne", "lt", "le", "gt", "ge") for kind in ("u32", "s32")),
@@ -78,6 +80,8 @@ def test_what_the_machine_computes_is_within_bounds(text: str) -> None:
     [
         ("and.b32 %r3, %r1, 3;", {}, between(0, 3)), ("or.b32 %r3, %r1, 4;", {"r1": between(0, 1)}, Bounds(4, 5, 5)),
         ("add.u32 %r3, %r1, %r2;", {"r1": exactly(0), "r2": between(0, 1)}, between(0, 1)), ("add.u32 %r3, %r1, -1;", {"r1": between(1, 2)}, between(0, 1)),
+        ("shl.b32 %r3, %r1, 4;", {"r1": between(0, 1)}, Bounds(0, 16, 16)), ("shr.u32 %r3, %r1, 4;", {"r1": Bounds(0, 16, 16)}, Bounds(0, 1, 1)),
+        ("min.s32 %r3, %r1, %r2;", {"r1": exactly(0), "r2": between(0, 1)}, exactly(0)), ("min.s32 %r3, %r1, %r2;", {"r1": exactly(0)}, None),
         ("selp.b32 %r3, 2, 0, %p1;", {}, Bounds(0, 2, 2)), ("popc.b32 %r3, %r1;", {"r1": between(0, TOP - 1)}, between(0, 31)),
         ("popc.b32 %r3, %r1;", {"r1": between(0, 4)}, between(0, 2)),
         ("setp.eq.u32 %p3, %r1, 2;", {"r1": between(0, 1)}, exactly(0)), ("setp.lt.s32 %p3, %r1, 1;", {"r1": exactly(TOP)}, exactly(1)),

@@ -112,6 +112,8 @@ TESTED = {
     "by one of two": (["st s0; mb_arrive 1 2", "st s4; mb_arrive 1 2; mb_test 1 0; ld s0 given=2; st s4 given=2"], set()),
     "a copy": (["copy s0 g0; copy_arrive 1 1", "mb_test 1 0; ld s0 given=0"], set()),
     "a copy not arrived": (["copy s0 g0; mb_arrive 1 1", "mb_test 1 0; ld s0 given=0"], {(0, 101)}),
+    "a copy, and a barrier": (["copy s0 g0; copy_arrive 1 1; mb_test 1 0; bar 1 2; ld s0 given=2", "bar 1 2"], set()),
+    "a copy not arrived, and a barrier": (["copy s0 g0; mb_arrive 1 1; mb_test 1 0; bar 1 2; ld s0 given=2", "bar 1 2"], {(0, 4)}),
     #: all tests succeed that are tried, as copies arrive at once there
     "a copy, then not guarded": (["copy s0 g0; copy_arrive 1 1; bar 1 2", "bar 1 2; mb_test 1 0; ld s0 given=1; st s4; ld s0"], {(0, 104)}),
     #: a wait that is always executed orders what follows it, whatever else tests for the phase
