@@ -81,7 +81,7 @@ class TensorMemory:
         """Whether the launch has stored to any of the elements from ``first`` to ``last``, for columns of these."""
         assert self._written is not None
         most = int((last - first).max()) if len(first) else 0
-        return np.any([self._written[np.minimum(first + j, last)] for j in range(most + 1)], axis=0)
+        return np.asarray(np.any([self._written[np.minimum(first + j, last)] for j in range(most + 1)], axis=0))
 
     def store(self, index: "int | np.ndarray", ids: Ids) -> None:
         """Write term ids to elements."""
