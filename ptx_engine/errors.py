@@ -20,6 +20,25 @@ class Span:
     file: str = ""
 
 
+#: columns of a line that are shown: a line of generated code may have millions
+_COLUMNS = 200
+
+
+def lines_of(text: str) -> list[str]:
+    """The lines of a text as compilers count them: a form feed or U+2028 ends none (for ``str.splitlines`` they do)."""
+    lines = [line.removesuffix("\r") for line in text.split("\n")]
+    return lines if lines[-1] else lines[:-1]
+
+
+def window(line: str, column: int) -> tuple[str, int]:
+    """What is shown of a line, and the 1-based column there: all of it, or of a long one what stands around the column."""
+    if len(line) <= _COLUMNS:
+        return line, column
+    start = max(0, min(column - 1, len(line)) - _COLUMNS // 2)
+    before, after = "..." if start else "", "..." if start + _COLUMNS < len(line) else ""
+    return before + line[start : start + _COLUMNS] + after, column - start + len(before)
+
+
 class PtxError(Exception):
     """Base of all failures: a message, the place it is about, the unsupported or offending feature, and a remedy.
 
@@ -56,7 +75,7 @@ class PtxError(Exception):
         if self.span is None or self.span.file not in ("", "<ptx>"):
             return
         self.span = replace(self.span, file=file)
-        lines = text.splitlines()
+        lines = lines_of(text)
         if 0 < self.span.line <= len(lines):
             self.source_line = lines[self.span.line - 1]
 
@@ -69,12 +88,12 @@ class PtxError(Exception):
             file = self.span.file or "<ptx>"
             lines.append(f"  --> {file}:{self.span.line}:{self.span.col}")
             if self.source_line:
-                shown = self.source_line.replace("\t", " ")
+                shown, column = window(self.source_line.replace("\t", " "), self.span.col)
                 number = str(self.span.line)
-                width = max(1, self.span.end_col - self.span.col)
+                width = max(1, min(self.span.end_col - self.span.col, len(shown) - column + 1))
                 lines.append(f"  {' ' * len(number)} |")
                 lines.append(f"  {number} | {shown}")
-                lines.append(f"  {' ' * len(number)} | {' ' * (self.span.col - 1)}{'^' * width}")
+                lines.append(f"  {' ' * len(number)} | {' ' * (column - 1)}{'^' * width}")
         hint = self.hint or self.remedy
         if hint:
             lines.append(f"  help: {hint}")

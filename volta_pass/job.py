@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import os
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -42,9 +44,7 @@ class Options:
         decide = env.get("VOLTA_DECIDE", "exact")
         if decide not in DECIDE_MODES:
             raise LaunchError(f"VOLTA_DECIDE={decide!r}", hint="one of " + ", ".join(DECIDE_MODES))
-        workers = int(_number(env, "VOLTA_JOBS", 1))
-        if workers < 1:
-            raise LaunchError(f"VOLTA_JOBS={env['VOLTA_JOBS']!r}", hint="a number of processes")
+        workers = _count(env, "VOLTA_JOBS", 1, "a number of processes")
         return Options(seconds or None, _ctas(env), decide, workers=workers)  # type: ignore[arg-type]
 
 
@@ -52,10 +52,14 @@ def _ctas(env: Mapping[str, str]) -> int | Literal["auto", "all"]:
     text = env.get("VOLTA_CTAS", "") or "auto"
     if text == "auto" or text == "all":
         return text  # type: ignore[return-value]
-    number = int(_number(env, "VOLTA_CTAS", 0))
-    if number < 1:
-        raise LaunchError(f"VOLTA_CTAS={text!r}", hint='"all" or a number of at least 1')
-    return number
+    return _count(env, "VOLTA_CTAS", 0, '"all" or a number of at least 1')
+
+
+def _count(env: Mapping[str, str], name: str, default: int, hint: str) -> int:
+    text = env.get(name, "") or str(default)
+    if not re.fullmatch("[1-9][0-9]{0,9}", text):
+        raise LaunchError(f"{name}={text!r}", hint=hint)
+    return int(text)
 
 
 def _number(env: Mapping[str, str], name: str, default: float) -> float:
@@ -63,9 +67,12 @@ def _number(env: Mapping[str, str], name: str, default: float) -> float:
     if not text:
         return default
     try:
-        return float(text)
+        value = float(text)
     except ValueError:
-        raise LaunchError(f"{name}={text!r} is no number") from None
+        value = math.nan
+    if not 0 <= value < math.inf:
+        raise LaunchError(f"{name}={text!r} is no number of seconds", hint="a number, 0 for no limit")
+    return value
 
 
 @dataclass(frozen=True)
@@ -160,11 +167,16 @@ def launch_to_json(launch: Launch) -> dict[str, Any]:
     }
 
 
+def finite_or_text(value: Any) -> Any:
+    """A value of JSON: an infinity or NaN, for which JSON has no number, as "inf", "-inf" or "nan"."""
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
+
+
 def _arg_to_json(arg: TensorArg | ScalarArg | NullArg) -> dict[str, Any]:
     if isinstance(arg, NullArg):
         return {"name": arg.name, "kind": "null"}
     if isinstance(arg, ScalarArg):
-        return {"name": arg.name, "kind": "scalar", "dtype": arg.dtype, "value": arg.value}
+        return {"name": arg.name, "kind": "scalar", "dtype": arg.dtype, "value": finite_or_text(arg.value)}
     row: dict[str, Any] = {
         "name": arg.name,
         "kind": "tensor",

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from ptx_engine.findings import Finding, Severity, Site
 from ptx_engine.launch import TensorArg
 from ptx_engine.verdict import Explanation, Method, OutputVerdict, Status, Verdict, Witness
+from volta_pass.job import finite_or_text
 
 #: names of comparisons
 OWN_SOURCE = "own source"
@@ -171,7 +172,7 @@ class KernelReport:
 
 
 def _plain(value: Any) -> Any:
-    return value if isinstance(value, (str, int, float, bool, type(None))) else str(value)
+    return finite_or_text(value) if isinstance(value, (str, int, float, bool, type(None))) else str(value)
 
 
 def finding_to_json(finding: Finding) -> dict[str, Any]:

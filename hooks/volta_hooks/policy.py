@@ -48,11 +48,20 @@ def mode_from_environment(environ: Mapping[str, str] | None = None) -> Mode | No
 
 
 def check_settings(environ: Mapping[str, str] | None = None) -> None:
-    """Raises SettingError, all of them in one, if a ``VOLTA_*`` variable other than ``VOLTA_VALIDATE`` has no meaning."""
-    found = environment_errors(os.environ if environ is None else environ)
+    """Raises SettingError, all of them in one, if a ``VOLTA_*`` variable other than ``VOLTA_VALIDATE`` has no meaning, and where the
+    shared store that ``VOLTA_STORE`` names can be none (its file system's package is missing, say)."""
+    settings = os.environ if environ is None else environ
+    found = environment_errors(settings)
     found = [text for text in found if not text.startswith("VOLTA_VALIDATE=")]
     if found:
         raise SettingError("; ".join(found), hint="unset the variable or give it such a value")
+    if settings.get("VOLTA_STORE"):
+        from volta_pass.store.places import Remote
+
+        try:
+            Remote(settings["VOLTA_STORE"])
+        except LaunchError as error:
+            raise SettingError(error.message, hint=error.hint) from None
 
 
 def target_from_environment(environ: Mapping[str, str] | None = None) -> tuple[str, int] | None:

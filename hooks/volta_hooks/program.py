@@ -23,7 +23,9 @@ def run(argv: list[str]) -> None:
     sys.excepthook = show_users_own
     if kind == "module":
         if not _is_module(program):
-            sys.exit(f"error: No module named {program}\n  help: it is looked for as by python -m, in this folder and on Python's path")
+            hint = "it is looked for as by python -m, in this folder and on Python's path"
+            print(f"error: No module named {program}\n  help: {hint}", file=sys.stderr)
+            sys.exit(2)  # bad input, as a file that is not there; 1 would say that a kernel is refuted
         runpy.run_module(program, run_name="__main__", alter_sys=True)
     else:
         runpy.run_path(program, run_name="__main__")

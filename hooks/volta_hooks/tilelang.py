@@ -10,6 +10,7 @@ import re
 from typing import TYPE_CHECKING
 
 from ptx_engine.errors import LaunchError
+from volta_hooks.policy import check_settings
 
 if TYPE_CHECKING:
     from volta_hooks.policy import Mode
@@ -31,10 +32,11 @@ def check_version(version: str) -> None:
 def install(mode: Mode | None = None) -> Session:
     """Install the hook once per process; ``mode`` overrides the environment's.
 
-    Raises LaunchError for an unsupported TileLang or a malformed ``VOLTA_TARGET``.
+    Raises SettingError for a ``VOLTA_*`` variable that means nothing, LaunchError for an unsupported TileLang.
     """
     import tilelang
 
+    check_settings()
     check_version(tilelang.__version__)
     from volta_hooks import tilelang_runtime
 

@@ -15,6 +15,8 @@ from typing import Any
 import triton.language as tl
 from triton.runtime.jit import JITFunction
 
+from ptx_engine.errors import lines_of
+
 #: options of a compilation that its user may have chosen
 OPTIONS = ("num_warps", "num_stages", "num_ctas", "maxnreg", "enable_fp_fusion", "default_dot_input_precision", "sanitize_overflow")
 
@@ -144,6 +146,6 @@ def _laid_out(kernel: JITFunction, functions: Mapping[str, JITFunction], lines: 
 
 def _source(fn: JITFunction) -> tuple[int, list[str]]:
     """The line before ``def`` (1-based), where our own decorator goes, and the lines from ``def`` on."""
-    raw = "".join(fn.raw_src).splitlines()
+    raw = lines_of("".join(fn.raw_src))
     before = next((i for i, line in enumerate(raw) if line.lstrip().startswith("def ")), 0)
-    return int(fn.starting_line_number) + before - 1, str(fn.src).rstrip("\n").splitlines()
+    return int(fn.starting_line_number) + before - 1, lines_of(str(fn.src).rstrip("\n"))

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from ptx_engine.errors import LaunchError, ParseError
+from ptx_engine.errors import LaunchError, ParseError, lines_of
 from ptx_engine.launch import BoundLaunch
 from ptx_engine.machine.inline import inline
 from ptx_engine.machine.program import PtxOrigin
@@ -82,7 +82,7 @@ def _sizes(function: Function) -> list[list[tuple[str, int, int]]]:
 
 def make_origins(module: Module, flat: FlatFunction, source: str) -> list[PtxOrigin]:
     """The place of every instruction; the text comes from ``source`` where given."""
-    lines = source.splitlines() if source else []
+    lines = lines_of(source) if source else []
     cache: dict[object, str] = {}
     origins = []
     for pc, instruction in enumerate(flat.instructions):

@@ -46,9 +46,12 @@ def test_options_from_the_environment():
     given = Options.from_environment({"VOLTA_SECONDS": "0", "VOLTA_CTAS": "16", "VOLTA_DECIDE": "fingerprint"})
     assert (given.seconds, given.ctas, given.decide) == (None, 16, "fingerprint")
     assert Options.from_environment({"VOLTA_CTAS": "all"}).ctas == "all"
-    for wrong in ({"VOLTA_SECONDS": "soon"}, {"VOLTA_CTAS": "0"}, {"VOLTA_CTAS": "some"}, {"VOLTA_DECIDE": "guess"}):
-        with pytest.raises(LaunchError):
+    for wrong in ({"VOLTA_SECONDS": "soon"}, {"VOLTA_CTAS": "0"}, {"VOLTA_CTAS": "some"}, {"VOLTA_DECIDE": "guess"},
+                  {"VOLTA_CTAS": "1.5"}, {"VOLTA_CTAS": "9" * 400}, {"VOLTA_JOBS": "inf"}, {"VOLTA_JOBS": "0"}, {"VOLTA_SECONDS": "nan"},
+                  {"VOLTA_SECONDS": "-1"}, {"VOLTA_SECONDS": "1e400"}):  # fmt: skip
+        with pytest.raises(LaunchError) as raised:
             Options.from_environment(wrong)
+        assert raised.value.hint
 
 
 class Knobs:
@@ -110,7 +113,17 @@ def test_the_users_stages_are_seen():
 
 
 @pytest.mark.parametrize(
-    "variable, value", [("VOLTA_SECONDS", "abc"), ("VOLTA_TARGET", "cuda:999"), ("VOLTA_DECIDE", "maybe"), ("VOLTA_CTAS", "-1")]
+    "variable, value",
+    [
+        ("VOLTA_SECONDS", "abc"),
+        ("VOLTA_TARGET", "cuda:999"),
+        ("VOLTA_DECIDE", "maybe"),
+        ("VOLTA_CTAS", "-1"),
+        ("VOLTA_CTAS", "9" * 400),
+        ("VOLTA_JOBS", "9" * 400),
+        ("VOLTA_CACHE_MB", "9" * 400),
+        ("VOLTA_SECONDS", "9" * 400),
+    ],
 )
 def test_a_variable_that_means_nothing_ends_the_program_unless_it_only_warns(run_program, variable, value):
     program = "import triton\nprint('went on')\n"
@@ -120,3 +133,15 @@ def test_a_variable_that_means_nothing_ends_the_program_unless_it_only_warns(run
     assert f"error: {variable}={value!r}" in stopped.err and "help:" in stopped.err
     warned = run_program(program, VOLTA_VALIDATE="warn", **settings)
     assert warned.code == 0 and "went on" in warned.out and f"{variable}={value!r}" in warned.err
+
+
+def test_a_shared_store_that_can_be_none_ends_the_program_too(run_program):
+    """It went on without validation, and with no GPU into Triton's own traceback."""
+    program = "import triton\nprint('went on')\n"
+    settings = {"VOLTA_TARGET": "cuda:80", "VOLTA_STORE": "nosuch://bucket"}
+    stopped = run_program(program, VOLTA_VALIDATE="1", **settings)
+    assert stopped.code == 2 and "went on" not in stopped.out and "Traceback" not in stopped.err
+    assert "error: VOLTA_STORE=nosuch://bucket: " in stopped.err and "help:" in stopped.err
+    warned = run_program(program, VOLTA_VALIDATE="warn", **settings)
+    assert warned.code == 0 and "went on" in warned.out and "VOLTA_STORE=nosuch://bucket" in warned.err
+    assert run_program(program, VOLTA_VALIDATE="1", VOLTA_TARGET="cuda:80", VOLTA_STORE="memory://x").code == 0

@@ -40,3 +40,8 @@ def fail(number: int) -> int:
 
 def allocate(mib: int) -> int:
     return len(bytearray(mib << 20))
+
+
+def sleep(seconds: float) -> float:
+    time.sleep(seconds)
+    return seconds

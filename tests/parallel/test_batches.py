@@ -79,7 +79,7 @@ def small_batches(monkeypatch):
     real = Budget.__init__
     monkeypatch.setattr(Budget, "__init__", lambda self, *a, **k: real(self, *a, **{"batch_threads": 128} | k))
 
-    def here(tasks, memory_mib):
+    def here(tasks, memory_mib, stop):
         ran.extend(tasks)
         return [run_part(task) for task in tasks]
 

@@ -16,7 +16,7 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
-from ptx_engine.errors import LaunchError, PtxError, UnsupportedError
+from ptx_engine.errors import LaunchError, PtxError, UnsupportedError, lines_of
 from ptx_engine.launch import Launch, NullArg, Role, TensorArg
 from volta_pass.baseline.recompile_tilelang import recompile_tilelang
 from volta_pass.baseline.recording import Record
@@ -160,7 +160,7 @@ def check_kernels(source: str) -> None:
     """Raise LaunchError unless every statement is an import from Triton, a constant, or a function under ``triton.jit`` alone."""
     for node in ast.parse(source).body:
         if not (_is_import(node) or _is_kernel(node) or _is_constant(node)):
-            line = source.splitlines()[node.lineno - 1]
+            line = lines_of(source)[node.lineno - 1]
             raise LaunchError(f"the recorded source holds more than kernels: line {node.lineno}: {line.strip()}")
 
 

@@ -121,13 +121,13 @@ class Recording:
         found, self.damaged = [], []
         place = Folder(self.folder)
         for item in place.items():
-            data = place.read(item.name)
             try:
-                _, sections = unpack(data or b"", item.name.rpartition("/")[2])
+                _, sections = unpack(place.read(item.name) or b"", item.name.rpartition("/")[2])
                 found.append(_record(sections))
             except (
                 CorruptEntryError,
                 PtxError,
+                OSError,
                 LookupError,
                 TypeError,
                 ValueError,
@@ -198,7 +198,8 @@ def _arg(row: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Arg:
     if row["kind"] == "null":
         return NullArg(name)
     if row["kind"] == "scalar":
-        return ScalarArg(name, str(row["dtype"]), row["value"])
+        value = row["value"]
+        return ScalarArg(name, str(row["dtype"]), float(value) if value in ("inf", "-inf", "nan") else value)
     shape, strides = tuple(int(n) for n in row["shape"]), tuple(int(n) for n in row["strides"])
     contents = arrays[name] if name in arrays else str(row["contents"])
     return TensorArg(

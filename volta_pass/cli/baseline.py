@@ -50,6 +50,8 @@ def _record(args: argparse.Namespace) -> int:
     if program and args.scheduler:
         raise LaunchError("--scheduler with a program", hint="a cluster checks specs; a program takes --jobs")
     recording = Recording(Path(args.folder).absolute())
+    if os.path.lexists(recording.folder) and not recording.folder.is_dir():
+        raise LaunchError(f"cannot write {args.folder}: it is no folder", hint="name a folder for the recording")
     code = _run(program, args, recording.folder) if program else _record_specs(args, recording)
     found = recording.records() if recording.folder.is_dir() else []
     if args.json:
@@ -75,7 +77,7 @@ def _record_specs(args: argparse.Namespace, recording: Recording) -> int:
     reports = []
     for task, row in zip(tasks, found):
         if isinstance(row, tuple):
-            recording.write(row[0])
+            _write(recording, row[0])
             reports.append(row[1])
             print(f"{task.point.label()}: {row[1].verdict}", file=sys.stderr)
     if args.report:
@@ -86,6 +88,14 @@ def _record_specs(args: argparse.Namespace, recording: Recording) -> int:
         if isinstance(row, PtxError):
             raise row
     return 0
+
+
+def _write(recording: Recording, record: Record) -> None:
+    try:
+        recording.write(record)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise LaunchError(f"cannot write {recording.folder}: {reason}", hint="name a folder that you may write") from None
 
 
 def _capture_or_error(task: _Capture) -> tuple[Record, KernelReport] | PtxError:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from ptx_engine.errors import LaunchError, Span, UnsupportedError
+from ptx_engine.errors import LaunchError, Span, UnsupportedError, lines_of
 
 #: "kernel.cu(12): error: ..." (NVRTC and nvcc), "nvrtc: error: ..." has no place
 _PLACE = re.compile(r"^(?P<file>[^\n(]+)\((?P<line>\d+)\): (?:catastrophic )?error(?: #[\w-]+)?: (?P<text>.*)$", re.MULTILINE)
@@ -25,7 +25,7 @@ class CudaCompileError(LaunchError):
     def __init__(self, log: str, source: str, compiler: str) -> None:
         found = _PLACE.search(log)
         span = Span(int(found["line"]), 1, 0, found["file"]) if found else None
-        lines = source.splitlines()
+        lines = lines_of(source)
         shown = lines[span.line - 1] if span is not None and 0 < span.line <= len(lines) else ""
         super().__init__(f"{compiler}\n{_shortened(log)}", span=span, source_line=shown)
         self.log = log

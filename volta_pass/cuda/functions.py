@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ptx_engine.errors import NotStructuredError, PtxError
+from ptx_engine.errors import NotStructuredError, PtxError, lines_of
 from volta_pass.cuda.compile import compile_cuda
 from volta_pass.cuda.source import CudaSource
 from volta_pass.references.library import CUDA_FUNCTIONS, CUDA_TYPES, Library, cuda_program
@@ -35,7 +35,7 @@ class CudaFunctions:
     def explain(self, error: PtxError) -> None:
         """Name the library function at whose line the kernel could not be executed, and what can be done."""
         file, number = (error.user_loc.rsplit(":", 2) + ["", ""])[:2]
-        lines = self.source.text.splitlines()
+        lines = lines_of(self.source.text)
         if not isinstance(error, NotStructuredError) or Path(file).name != Path(self.source.name).name or not number.isdigit():
             return
         line = lines[int(number) - 1] if 0 < int(number) <= len(lines) else ""

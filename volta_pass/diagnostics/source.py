@@ -6,6 +6,7 @@ import functools
 import os
 import re
 
+from ptx_engine.errors import lines_of, window
 from volta_pass.terminal import Painter, printable
 
 _PLACE = re.compile(r"^(?P<file>.+?):(?P<line>\d+)(?::(?P<col>\d+))?$")
@@ -23,7 +24,7 @@ def split_place(place: str) -> tuple[str, int, int] | None:
 @functools.lru_cache(maxsize=64)
 def _lines_of(path: str, modified_ns: int) -> tuple[str, ...]:
     with open(path, "rb") as file:
-        return tuple(file.read(_MAX_BYTES).decode("utf-8", errors="replace").splitlines())
+        return tuple(lines_of(file.read(_MAX_BYTES).decode("utf-8", errors="replace")))
 
 
 def source_line(place: str) -> str:
@@ -62,6 +63,7 @@ def excerpt(place: str, paint: Painter, note: str = "") -> list[str]:
     number = str(line)
     gutter = " " * len(number)
     column = col if col > 0 else len(text) - len(text.lstrip()) + 1
+    text, column = window(text, column)
     before = printable(text[: column - 1])
     pointer = " " * len(before) + paint("caret", "^") + (f" {note}" if note else "")
     bar = paint("faint", "|")

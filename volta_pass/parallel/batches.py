@@ -5,6 +5,7 @@ This process runs the first batches itself, meanwhile the others run theirs. Wha
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 
@@ -29,12 +30,16 @@ def execute_in_parts(
     if is_small(bound):
         return execute(module, entry, bound, budget=budget, source=source, externs=externs), False
     split = Split(module, entry, bound, workers, budget=budget, source=source, externs=externs, outputs=outputs)
+    stop = threading.Event()
     with ThreadPoolExecutor(1) as waiting:
-        others = waiting.submit(_elsewhere, split.tasks, memory_mib)
-        first = split.here()
-        return split.joined(first, others.result()), True
+        others = waiting.submit(_elsewhere, split.tasks, memory_mib, stop)
+        try:
+            return split.joined(split.here(), others.result()), True
+        except BaseException:  # Ctrl-C above all: leaving the thread's pool waits for it
+            stop.set()
+            raise
 
 
-def _elsewhere(tasks: list[PartTask], memory_mib: int | None) -> list[Part]:
-    found = run_tasks(run_part, tasks, workers=len(tasks), memory_mib=memory_mib, own_main=False, here=False)
+def _elsewhere(tasks: list[PartTask], memory_mib: int | None, stop: threading.Event) -> list[Part]:
+    found = run_tasks(run_part, tasks, workers=len(tasks), memory_mib=memory_mib, own_main=False, here=False, stop=stop)
     return [Part(why=row.reason) if isinstance(row, Lost) else row for row in found]

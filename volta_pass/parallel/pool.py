@@ -11,7 +11,7 @@ import multiprocessing
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, ProcessPoolExecutor, as_completed, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -23,6 +23,14 @@ Result = TypeVar("Result")
 
 #: how often a task whose worker died is repeated
 RETRIES = 2
+
+
+#: seconds between two looks at whether to stop
+_LOOKS_S = 0.1
+
+
+class Stopped(Exception):
+    """Somebody else has no use for the results any more."""
 
 
 @dataclass(frozen=True)
@@ -43,19 +51,21 @@ def run_tasks(
     on_done: Callable[[int], None] = lambda number: None,
     own_main: bool = True,
     here: bool = True,
+    stop: threading.Event | None = None,
 ) -> list[Result | Lost]:
     """``step`` of every task, in the order of the tasks.
 
     One worker and no executor: in this process. ``executor`` is used as it is: what it loses is Lost, unless it repeats work itself.
     ``memory_mib`` bounds each of our workers (Linux; an allocation beyond it is a MemoryError there). ``on_done`` is told the number of
     each task that is done. ``step`` must be importable, and raises only what is to be Lost. Without ``own_main`` our processes do
-    not import the program that runs (which may have no ``__main__`` guard); without ``here`` one worker is a process, too.
+    not import the program that runs (which may have no ``__main__`` guard); without ``here`` one worker is a process, too. Where this is
+    interrupted, or ``stop`` is set by another thread (then it raises Stopped), our processes are ended: nobody waits for their work.
     """
     if executor is not None:
         return _on_given(step, tasks, executor, on_done)
     if workers <= 1 and here:
         return _here(step, tasks, on_done)
-    return _Pools(step, tasks, min(workers, max(1, len(tasks))), retries, memory_mib, on_done, own_main).run()
+    return _Pools(step, tasks, min(workers, max(1, len(tasks))), retries, memory_mib, on_done, own_main, stop or threading.Event()).run()
 
 
 def _here(step: Callable[[Task], Result], tasks: Sequence[Task], on_done: Callable[[int], None]) -> list[Result | Lost]:
@@ -148,6 +158,7 @@ class _Pools(Generic[Task, Result]):
     memory_mib: int | None
     on_done: Callable[[int], None]
     own_main: bool = True
+    stop: threading.Event = field(default_factory=threading.Event)
     results: dict[int, Result | Lost] = field(default_factory=dict)
 
     def run(self) -> list[Result | Lost]:
@@ -180,13 +191,33 @@ class _Pools(Generic[Task, Result]):
         """Work until nothing waits or the pool breaks; the tasks that were in flight then."""
         running: dict[Future[Result], int] = {}
         suspects: list[int] = []
-        with self._pool(self.workers) as pool:
+        with self._ended(self._pool(self.workers)) as pool:
             while not suspects and self._fill(pool, waiting, running) and running:
-                finished, _ = wait(running, return_when=FIRST_COMPLETED)
-                suspects += self._collect(finished, running)
+                suspects += self._collect(self._finished(running), running)
             wait(running)  # a broken pool ends them all at once
             suspects += self._collect(set(running), running)
         return sorted(suspects)
+
+    @contextmanager
+    def _ended(self, pool: ProcessPoolExecutor) -> Iterator[ProcessPoolExecutor]:
+        """A pool whose processes are ended with whoever waits for them: it is Ctrl-C's meaning, and ``shutdown`` would wait."""
+        try:
+            yield pool
+        except BaseException:
+            for process in list(pool._processes.values()):  # (``terminate_workers`` is there from Python 3.14 on)
+                process.terminate()
+            raise
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+    def _finished(self, running: Iterable[Future[Result]]) -> set[Future[Result]]:
+        """Those of the futures that are done, once one is. Raises Stopped."""
+        while True:
+            finished, _ = wait(running, _LOOKS_S, FIRST_COMPLETED)
+            if self.stop.is_set():
+                raise Stopped
+            if finished:
+                return finished
 
     def _fill(self, pool: ProcessPoolExecutor, waiting: deque[int], running: dict[Future[Result], int]) -> bool:
         """Put as many tasks in flight as there are workers; False for a broken pool."""
@@ -212,9 +243,10 @@ class _Pools(Generic[Task, Result]):
 
     def _alone(self, number: int) -> None:
         for _ in range(self.retries):
-            with self._pool(1) as pool:
+            with self._ended(self._pool(1)) as pool:
                 try:
                     future = self._submitted(pool, number)
+                    self._finished([future])
                     if not isinstance(future.exception(), BrokenExecutor):
                         result = _result_of(future)
                         self._keep(number, result)

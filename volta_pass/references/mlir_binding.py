@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from ptx_engine.errors import ParseError, Span, UnsupportedError
+from ptx_engine.errors import ParseError, Span, UnsupportedError, lines_of
 
 BINDINGS = ("mlir.ir", "iree.compiler.ir", "jaxlib.mlir.ir", "torch_mlir.ir")
 
@@ -85,7 +85,7 @@ def _parse_error(message: str, text: str) -> ParseError:
     if place is None:
         return ParseError("not MLIR in generic form: " + message.strip().splitlines()[0])
     line, column = int(place[1]), int(place[2])
-    lines = text.splitlines()
+    lines = lines_of(text)
     shown = lines[line - 1] if 0 < line <= len(lines) else ""
     hint = "print the module in generic form (see volta_pass.references.generic)" if '"' not in shown else ""
     return ParseError(f"MLIR: {place[3]}", span=Span(line, column, file="<mlir>"), source_line=shown, hint=hint)

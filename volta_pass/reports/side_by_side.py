@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 
+from ptx_engine.errors import lines_of
 from volta_pass.diagnostics.source import split_place
 from volta_pass.kernel_report import KernelReport
 from volta_pass.reports.places import relative
@@ -28,7 +29,7 @@ def panes(report: KernelReport) -> str:
     if not ptx_lines and report.blame.user_loc:
         ptx_lines = _lines_of_place(report.ptx, report.blame.user_loc)
     left = "".join(_pane(relative(file), _read(file), sorted(lines)) for file, lines in users.items())
-    right = _pane("PTX", report.ptx.splitlines(), sorted(ptx_lines)) if report.ptx else ""
+    right = _pane("PTX", lines_of(report.ptx), sorted(ptx_lines)) if report.ptx else ""
     sides = "".join(f"<div>{side}</div>" for side in (left, right) if side)
     return f'<div class="panes">{sides}</div>' if sides else ""
 
@@ -49,7 +50,7 @@ def _lines_of_place(ptx: str, place: str) -> set[int]:
         return set()
     wanted = f"{os.path.basename(parts[0])}:{parts[1]}:"
     found, here = set(), False
-    for number, line in enumerate(ptx.splitlines(), 1):
+    for number, line in enumerate(lines_of(ptx), 1):
         text = line.strip()
         if text.startswith(".loc"):
             here = wanted in text
@@ -64,7 +65,7 @@ def _read(file: str) -> list[str]:
         if not os.path.isfile(file):
             return []
         with open(file, "rb") as source:
-            return source.read(_MAX_BYTES).decode("utf-8", errors="replace").splitlines()
+            return lines_of(source.read(_MAX_BYTES).decode("utf-8", errors="replace"))
     except OSError:
         return []
 

@@ -87,7 +87,7 @@ def _spec(data: dict[str, Any], table: LineTable, path: Path) -> Spec:
 
 def _read_text(path: Path) -> str:
     try:
-        return read_bytes(path).decode("utf-8").replace("\r\n", "\n").replace("\r", "\n")
+        return read_bytes(path).decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
     except UnicodeDecodeError as error:
         raise SpecError(f"{path} is not UTF-8 text: {error.reason} at byte {error.start}", hint="a spec is a TOML file") from None
     except (OSError, ValueError) as error:  # ValueError: no file, or no name of one

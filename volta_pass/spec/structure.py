@@ -58,15 +58,22 @@ def dotted(path: Path) -> str:
     return text
 
 
-def check_numbers(value: object, table: LineTable, path: Path = ()) -> None:
+def check_numbers(data: dict[str, Any], table: LineTable) -> None:
     """Raise SpecError at the first number that is beyond every type."""
+    waiting: list[tuple[Path, object]] = [((), data)]  # no recursion: a dotted key may have thousands of parts
+    while waiting:
+        path, value = waiting.pop()
+        _check_number(value, table, path)
+        rows = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+        waiting += reversed([((*path, key), item) for key, item in rows])
+
+
+def _check_number(value: object, table: LineTable, path: Path) -> None:
     if isinstance(value, BeyondDouble):
         message = f"{dotted(path)} is {_clipped(value.text)}, which is beyond every float"
         raise spec_error(table, path, message, f"at most {sys.float_info.max!r}, or inf where that is meant")
     if isinstance(value, int) and value.bit_length() > MOST_BITS:
         raise spec_error(table, path, f"{dotted(path)} is {shown_number(value)}", "no type has more than 64; a float may be written 1e30")
-    for key, item in value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ():
-        check_numbers(item, table, (*path, key))
 
 
 def check_structure(value: object, schema: Schema, table: LineTable, path: Path = ()) -> None:
@@ -135,7 +142,14 @@ def _fits(value: Any, schema: Schema) -> bool:
 
 
 def _mismatch(value: object, schema: Schema, path: Path) -> str:
-    return f"{dotted(path)} must be {schema.get('description', 'a ' + str(schema.get('type')))}, not {_clipped(repr(value))}"
+    return f"{dotted(path)} must be {schema.get('description', 'a ' + str(schema.get('type')))}, not {_shown(value)}"
+
+
+def _shown(value: object) -> str:
+    try:
+        return _clipped(repr(value))
+    except RecursionError:
+        return "tables within tables"
 
 
 def _clipped(text: str) -> str:

@@ -127,7 +127,9 @@ class Remote:
         self.url, self._root, self._failure = url, "", ""
         try:
             self._opened, self._root = fsspec.core.url_to_fs(url)
-        except (ImportError, ValueError) as error:
+        except ImportError as error:
+            raise LaunchError(f"VOLTA_STORE={url}: {error}", hint="fsspec has a package of its own for each kind of store") from None
+        except ValueError as error:
             raise LaunchError(f"VOLTA_STORE={url}: {error}", hint="an fsspec URL such as s3://bucket/folder") from None
         except Exception as error:  # (some file systems connect at once, and raise what they like)
             self._failure = str(error) or type(error).__name__
