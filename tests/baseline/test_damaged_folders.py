@@ -69,3 +69,26 @@ def test_numbers_that_json_has_not(value: str, tmp_path: Path, capsys: pytest.Ca
     (record,) = Recording(Path(folder)).records()
     assert next(arg for arg in record.launch.args if arg.name == "alpha") == ScalarArg("alpha", "f32", float(value))
     assert main(["baseline", "diff", folder, folder]) == 0
+
+
+@pytest.mark.parametrize(
+    "words", [["cache", "stats"], ["cache", "verify"], ["cache", "verify", "--recheck"], ["cache", "clear"], ["baseline", "check"]]
+)
+@pytest.mark.parametrize("closed", ["", "verdicts", "kernels/ab"])
+def test_a_folder_that_may_not_be_read_is_not_empty(
+    words: list[str], closed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """``cache verify`` said that "0 entries are whole", and ``baseline check`` that there is no recording."""
+    monkeypatch.setenv("VOLTA_CACHE_DIR", str(tmp_path / "r"))
+    (tmp_path / "r" / closed).mkdir(parents=True)
+    real = os.scandir
+
+    def scandir(path: str) -> object:
+        if Path(path) == tmp_path / "r" / closed:
+            raise PermissionError(13, "Permission denied", str(path))
+        return real(path)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    assert main([*words, *([str(tmp_path / "r")] if words[0] == "baseline" else [])]) == 2
+    err = capsys.readouterr().err
+    assert f"{tmp_path / 'r'} cannot be read: " in err and "Permission denied" in err and "  help: " in err

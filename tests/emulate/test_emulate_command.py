@@ -119,3 +119,31 @@ def test_extents_are_checked(folder: Path) -> None:
     with pytest.raises(SystemExit) as caught:
         main(["emulate", "k.ptx", "x.npy", "1", "1", "--grid", "0", "--block", "32"])
     assert caught.value.code == 2
+
+
+TWO = PTX.replace("(.param .u64 x,", "(.param .u64 x, .param .u64 y,").replace(
+    "st.global.f32 [%rd1], %f3;",
+    "ld.param.u64 %rd1, [y]; add.s64 %rd1, %rd1, %rd2; st.global.f32 [%rd1], %f3;",
+)
+
+
+def test_a_file_in_other_words_is_the_same_array(folder: Path) -> None:
+    """Two copies would be written one over the other."""
+    (folder / "k.ptx").write_text(TWO, encoding="utf-8")
+    (folder / "link.npy").symlink_to("x.npy")
+    for other in ("./x.npy", str(folder / "x.npy"), "link.npy"):
+        np.save(folder / "x.npy", np.arange(8, dtype=np.float32))
+        assert emulate("x.npy", other, "2.0", "8") == 0
+        assert np.array_equal(np.load(folder / "x.npy"), 2 * np.arange(8, dtype=np.float32))
+
+
+def test_two_files_of_one_name_are_not_written_into_one(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "k.ptx").write_text(TWO, encoding="utf-8")
+    (folder / "a").mkdir()
+    np.save(folder / "a" / "x.npy", np.zeros(8, np.float32))
+    assert emulate("x.npy", "a/x.npy", "2.0", "8", "--out", "d") == 2
+    err = capsys.readouterr().err
+    assert "would be one file in d" in err and "  help: " in err and not (folder / "d").exists()
+    assert emulate("x.npy", "a/x.npy", "2.0", "8") == 0  # in place they are two
+    assert np.array_equal(np.load(folder / "a" / "x.npy"), 2 * np.arange(8, dtype=np.float32))
+    assert np.array_equal(np.load(folder / "x.npy"), np.arange(8, dtype=np.float32))

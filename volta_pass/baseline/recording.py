@@ -120,7 +120,11 @@ class Recording:
         """Every entry that is whole, by kernel and configuration. Raises LaunchError if the folder holds none at all."""
         found, self.damaged = [], []
         place = Folder(self.folder)
-        for item in place.items():
+        try:
+            items = list(place.items())
+        except OSError as error:
+            raise LaunchError(f"{self.folder} cannot be read: {error.strerror}", hint="may you read there?") from None
+        for item in items:
             try:
                 _, sections = unpack(place.read(item.name) or b"", item.name.rpartition("/")[2])
                 found.append(_record(sections))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -27,9 +28,11 @@ _SCALARS: dict[str, type[np.floating]] = {"f16": np.float16, "f32": np.float32, 
 def command(args: argparse.Namespace) -> int:
     """Run, print findings and what was written; the exit code is 1 if anything faulted or raced."""
     text = read_ptx(args.kernel)
-    arrays = {word: load(Path(word)) for word in args.arguments if word.endswith(".npy")}
-    before = {word: array.tobytes() for word, array in arrays.items()}
-    values = [arrays[word] if word in arrays else scalar(word) for word in args.arguments]
+    files = {word: Path(word).resolve() for word in args.arguments if word.endswith(".npy")}
+    _refuse_one_name(files, args.out)
+    loaded = {path: load(Path(word)) for word, path in files.items()}  # however often and in whatever words a file is named: one array
+    before = {path: array.tobytes() for path, array in loaded.items()}
+    values = [loaded[files[word]] if word in files else scalar(word) for word in args.arguments]
     try:
         result = emulate(text, args.entry, args.grid, args.block, values, args.shared, order=not args.no_order)
     except PtxError as error:
@@ -37,13 +40,23 @@ def command(args: argparse.Namespace) -> int:
         raise
     except MemoryError as error:
         raise BudgetError(f"not enough memory: {error}", hint="run fewer CTAs") from None
-    written = [word for word, array in arrays.items() if array.tobytes() != before[word]]
-    targets = [save(Path(word), arrays[word], args.out) for word in written]
+    words = {path: word for word, path in files.items()}
+    written = [path for path, array in loaded.items() if array.tobytes() != before[path]]
+    targets = [save(Path(words[path]), loaded[path], args.out) for path in written]
     if args.json:
         print(json.dumps(as_json(result, targets), indent=2))
     else:
         show(result, targets)
     return 1 if any(f.severity is Severity.ERROR for f in result.findings) else 0
+
+
+def _refuse_one_name(files: Mapping[str, Path], out: str | None) -> None:
+    """Raise LaunchError where two files would be written under one name."""
+    names: dict[str, Path] = {}
+    for word, path in files.items() if out is not None else ():
+        other = names.setdefault(Path(word).name, path)
+        if other != path:
+            raise LaunchError(f"{other} and {path} would be one file in {out}", hint="give one of them another name")
 
 
 def load(path: Path) -> np.ndarray:

@@ -43,11 +43,11 @@ def format_of(path: "str | Path") -> Callable[[Sequence[KernelReport]], str]:
 
 def check_report_path(path: "str | Path") -> None:
     """Raise LaunchError before any work where a report could not be written."""
-    target = Path(path).absolute()
     try:
+        target = Path(path).absolute()
         is_folder = target.is_dir()
-    except OSError as error:  # a name that is too long
-        raise LaunchError(f"cannot write {path}: {error.strerror}", hint="give it another name") from None
+    except OSError as error:  # a name that is too long, a current folder that is gone
+        raise LaunchError(f"cannot write {path}: {error.strerror}", hint="name a file in a folder that you may write") from None
     if is_folder:
         raise LaunchError(f"cannot write {path}: it is a folder", hint="name a file")
     format_of(path)

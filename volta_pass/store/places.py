@@ -100,8 +100,9 @@ class Folder:
             os.utime(self.path(name))
 
     def items(self) -> Iterator[Item]:
-        """All entries; what writers that died have left is removed on the way."""
-        for folder, _, names in os.walk(self.root):
+        """All entries; what writers that died have left is removed on the way. Raises OSError for a folder that may not be read: it is
+        not empty."""
+        for folder, _, names in os.walk(self.root, onerror=_unless_gone):
             for name in names:
                 path = Path(folder, name)
                 try:
@@ -113,6 +114,11 @@ class Folder:
                     yield Item(entry, status.st_size, status.st_mtime)
                 elif _OURS.fullmatch(entry) and time.time() - status.st_mtime > _ABANDONED_S:
                     path.unlink(missing_ok=True)
+
+
+def _unless_gone(error: OSError) -> None:
+    if not isinstance(error, (FileNotFoundError, NotADirectoryError)):
+        raise error
 
 
 class Remote:

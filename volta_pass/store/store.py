@@ -199,7 +199,11 @@ class Store:
 
     def evict(self) -> int:
         """Remove the least recently used local entries if the bound is exceeded; how many. What cannot be removed is said and stays."""
-        items = sorted(self.local.items(), key=lambda item: item.used_s)
+        try:
+            items = sorted(self.local.items(), key=lambda item: item.used_s)
+        except OSError as error:
+            self._say(f"{self.local} cannot be read: {error}")
+            return 0
         total = sum(item.size for item in items)
         if total <= self.limit_bytes:
             return 0
@@ -259,5 +263,5 @@ class Store:
             raise LaunchError(f"{place} cannot be read: {error}", hint="is the machine up, and may you read there?") from None
 
     def clear(self) -> int:
-        """Remove every local entry; how many. What cannot be removed is said and stays."""
-        return sum(self._removed(item.name) for item in list(self.local.items()))
+        """Remove every local entry; how many. What cannot be removed is said and stays. Raises LaunchError as ``stats``."""
+        return sum(self._removed(item.name) for item in self._listed(self.local))
