@@ -65,16 +65,16 @@ def install_hook(name: str) -> None:
     except Exception as error:
         import traceback
 
-        from volta_hooks.policy import Mode, SettingError, mode_from_environment
+        from volta_hooks.policy import Mode, SettingError, mode_from_environment, tell
 
         if isinstance(error, SettingError) and mode_from_environment() is not Mode.WARN:
-            print(f"error: {error}\n  help: {error.hint}", file=sys.stderr)
+            tell(f"error: {error}\n  help: {error.hint}")
             raise SystemExit(2) from None
         if mode_from_environment() is Mode.STRICT:
             raise
         hint = getattr(error, "hint", "")
         detail = "".join(traceback.format_exception(error)) if type(error).__name__ != "LaunchError" else hint and f"  help: {hint}"
-        print(f"volta-pass: kernels are not validated: {error}\n{detail}".rstrip(), file=sys.stderr)
+        tell(f"volta-pass: kernels are not validated: {error}\n{detail}".rstrip())
 
 
 def install() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from collections.abc import Mapping
@@ -43,8 +44,15 @@ def mode_from_environment(environ: Mapping[str, str] | None = None) -> Mode | No
         return Mode.ON
     if word in (Mode.WARN.value, Mode.STRICT.value):
         return Mode(word)
-    print(f"volta-pass: VOLTA_VALIDATE={word!r} is read as 1 (known: 1, warn, strict, 0)", file=sys.stderr)
+    tell(f"volta-pass: VOLTA_VALIDATE={word!r} is read as 1 (known: 1, warn, strict, 0)")
     return Mode.ON
+
+
+def tell(text: str, end: str = "\n") -> None:
+    """Write to standard error, where there is one: that it is closed, full, or nobody's any more changes no verdict and ends no program."""
+    if sys.stderr is not None:
+        with contextlib.suppress(OSError, ValueError):  # (ValueError: a closed file of Python's)
+            print(text, file=sys.stderr, end=end)
 
 
 def check_settings(environ: Mapping[str, str] | None = None) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import atexit
 import os
-import sys
 import threading
 import traceback
 from dataclasses import dataclass, field, replace
@@ -18,7 +17,7 @@ from typing import Any
 from ptx_engine.errors import PtxError
 from ptx_engine.verdict import Status
 from volta_hooks.bundle import write_bundle
-from volta_hooks.policy import Mode
+from volta_hooks.policy import Mode, tell
 from volta_pass.baseline.recording import Recording
 from volta_pass.job import Options, TtirReference, ValidationJob
 from volta_pass.kernel_report import REFERENCE, KernelReport, proved_from_json
@@ -204,12 +203,12 @@ class Session:
             if text in self._said:
                 return
             self._said.add(text)
-        print(f"volta-pass: {text}", file=sys.stderr)
+        tell(f"volta-pass: {text}")
 
     def show(self, report: KernelReport) -> str:
         """Print a report's diagnostic; returns its text."""
         text = self.text(report)
-        print(text, file=sys.stderr)
+        tell(text)
         return text
 
     def text(self, report: KernelReport) -> str:
@@ -234,15 +233,16 @@ class Session:
                 report.agreement = tuning.sentences() if report.status is Status.REFUTED else []
         if not self.reports:
             return
-        if not self.quiet:
-            print(exit_table(self.reports), file=sys.stderr, end="")
-            for sentences in (tuning.sentences() for tuning in self.tunings.values()):
-                print("".join(f"agree: {sentence}\n" for sentence in sentences), file=sys.stderr, end="")
         for path in filter(None, os.environ.get("VOLTA_REPORT", "").split(os.pathsep)):
             try:
                 write_report(self.reports, path)
             except (OSError, PtxError) as error:
-                print(f"volta-pass: cannot write {path}: {error}", file=sys.stderr)
+                said = str(error)
+                tell(f"volta-pass: {said if said.startswith('cannot write') else f'cannot write {path}: {said}'}")
+        if not self.quiet:
+            tell(exit_table(self.reports), end="")
+            for sentences in (tuning.sentences() for tuning in self.tunings.values()):
+                tell("".join(f"agree: {sentence}\n" for sentence in sentences), end="")
 
 
 _sessions: list[Session] = []

@@ -79,3 +79,31 @@ def test_names_that_the_terminal_cannot_show_are_escaped(name: str, environ: dic
     both = [str(folder / "reduce.toml"), str(folder / "reduce_no_barrier.toml")]
     done = run(["check", *both], subprocess.PIPE, subprocess.PIPE, **environ)
     assert done.returncode == 1 and done.stderr == b"" and b"data race" in done.stdout
+
+
+#: stores past the end of x, and lives on
+WRONG = """
+import numpy as np, triton, triton.language as tl
+@triton.jit
+def k(x, B: tl.constexpr):
+    tl.store(x + tl.program_id(0) * B + tl.arange(0, B), 1.0)
+x = np.zeros(1000, np.float32)
+try:
+    k[(4,)](x, B=BLOCK)
+except Exception:
+    pass
+"""
+
+
+@pytest.mark.parametrize(("block", "code"), [(256, 1), (128, 0)])
+@pytest.mark.parametrize("redirected", ["", "2>&-", ">&-", ">&- 2>&-", "2>/dev/full", "2>&1 >/dev/null | true"])
+def test_a_program_s_verdict_needs_no_reader(block: int, code: int, redirected: str, tmp_path: Path) -> None:
+    """The table at the end could not be printed, so that no report was written, and "no kernel was validated"."""
+    pytest.importorskip("triton")
+    if "/dev/full" in redirected and not os.path.exists("/dev/full"):
+        pytest.skip("no device that is always full")
+    (tmp_path / "w.py").write_text(WRONG.replace("BLOCK", str(block)), encoding="utf-8")
+    script = f'set -o pipefail; {sys.executable} -m volta_pass run --target cuda:80 "$0" {redirected}'
+    environ = {**os.environ, "VOLTA_CACHE_DIR": str(tmp_path / "cache"), "TRITON_CACHE_DIR": str(tmp_path / "triton")}
+    done = subprocess.run(["bash", "-c", script, str(tmp_path / "w.py")], capture_output=True, timeout=120, check=False, env=environ)
+    assert done.returncode == code, done.stderr
