@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def fitting_text(freedoms: Freedoms) -> str:
     """The ledger's line for narrow conversions that are taken to fit."""
     places = dict.fromkeys(row.user_loc for row in freedoms.narrow_conversions)
-    return "floats converted to integers of less than 16 bits fit them: " + ", ".join(places)
+    return "floats converted to narrow integers fit them: " + ", ".join(places)
 
 
 def where_defined(verdict: Verdict, own: Evaluated, arena: Arena) -> Verdict:

@@ -162,14 +162,17 @@ class Stages:
 
     def _tile(self, text: str, bound: BoundLaunch) -> Evaluated:
         """A TileLang kernel's tile program: its arguments are found by name."""
+        from volta_pass.references.freedoms import Freedoms
         from volta_pass.references.library import Library, using
         from volta_pass.references.tile import Budget, evaluate, load_program
 
         findings: list[Finding] = []
+        freedoms = Freedoms(self.fitting)
         program = load_program(text)
         with using(Library(self.library) if self.library is not None else None):
-            footprints = evaluate(program, bound, budget=Budget(self.seconds_left()), findings=findings)
-        return Evaluated(footprints, findings, None, program.swizzled and bound.launch.ctas is not None)
+            budget = Budget(self.seconds_left())
+            footprints = evaluate(program, bound, budget=budget, findings=findings, freedoms=freedoms)
+        return Evaluated(footprints, findings, freedoms, program.swizzled and bound.launch.ctas is not None)
 
     def rebound(self, launch: Launch) -> BoundLaunch:
         """The same buffers and inputs under another configuration's grid and block."""

@@ -22,7 +22,7 @@ def kernel(x_ptr, o_ptr, BLOCK: tl.constexpr):
 
 kernel[(1,)](TensorSpec((128,), "f32"), TensorSpec((128,), "DTYPE"), BLOCK=128)
 """
-FITS = "floats converted to integers of less than 16 bits fit them"
+FITS = "floats converted to narrow integers fit them"
 
 
 def validated(run_program, value, dtype, reference=""):

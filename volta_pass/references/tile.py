@@ -17,6 +17,7 @@ from volta_pass.references import tile_atomics, tile_calls  # noqa: F401  (opera
 from volta_pass.references.budget import Budget
 from volta_pass.references.contents import float_ids
 from volta_pass.references.finding_log import FindingLog
+from volta_pass.references.freedoms import Freedoms
 from volta_pass.references.memory_format import dtype_range
 from volta_pass.references.tile_expr import numbers
 from volta_pass.references.tile_memory import TileMemory
@@ -36,17 +37,19 @@ def evaluate(
     blocks: Sequence[tuple[int, int, int]] | None = None,
     budget: Budget | None = None,
     findings: list[Finding] | None = None,
+    freedoms: Freedoms | None = None,
 ) -> dict[str, Footprint]:
     """Run the program over the launch's grid; what it wrote, per tensor.
 
     ``blocks`` are the blocks to run (default: the launch's CTAs; all of them where the compiler runs blocks in another
-    order). What is wrong with the tile program itself is appended to ``findings``.
+    order). What is wrong with the tile program itself is appended to ``findings``, what it leaves open to ``freedoms``.
     Raises LaunchError, NotStructuredError, UnsupportedError, BudgetError.
     """
     budget = budget or Budget()
     log = FindingLog(bound.launch.grid)
     sizes = _sizes(program, bound)
     memory = TileMemory(program, bound, log, (), ())
+    memory.freedoms = freedoms or memory.freedoms
     outer = Scope(_frame(memory, budget, bound), memory, dict(sizes), np.zeros(1, np.int32))
     memory.shapes = [_extents(outer, decl.shape) for decl in program.buffers]
     memory.strides = [_extents(outer, decl.strides) or _compact(shape) for decl, shape in zip(program.buffers, memory.shapes)]

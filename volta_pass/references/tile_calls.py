@@ -7,6 +7,8 @@ import numpy as np
 from ptx_engine.errors import UnsupportedError
 from ptx_engine.terms.arena import POS_INF, Arena, Ids
 from ptx_engine.terms.ops import Op
+from volta_pass.references.float_to_integer import held_integers
+from volta_pass.references.freedoms import Conversion
 from volta_pass.references.library import applied
 from volta_pass.references.tile_expr import evaluate, expression, float_operation
 from volta_pass.references.tile_logic import truth
@@ -19,7 +21,7 @@ from volta_pass.references.ttir_float import SATURATION
 from volta_pass.references.ttir_int import exact_ids, unsigned
 from volta_pass.references.ttir_predicates import predicate_logic
 from volta_pass.references.ttir_types import TtirType
-from volta_pass.references.ttir_values import Sym, Value, concrete, emitted, id_operand, rows, wrapped
+from volta_pass.references.ttir_values import Sym, Value, concrete, emitted, id_operand, rows, type_range, wrapped
 
 #: functions of TVM and of TileLang's CUDA dialect, by the float function that they are
 _MATH = {
@@ -132,7 +134,7 @@ def converted(scope: Scope, value: Value, before: str, after: str) -> Value:
         return value
     if source.is_float:
         assert isinstance(value, Sym)
-        return _float_to_float(scope, value, target) if target.is_float else _float_to_integer(scope, value, after)
+        return _float_to_float(scope, value, target) if target.is_float else _float_to_integer(scope, value, source, after)
     signed = element(before).signed
     if target.is_float:
         if isinstance(value, Sym) and source.width == 1:
@@ -152,14 +154,23 @@ def _float_to_float(scope: Scope, value: Sym, target: TtirType) -> Value:
     return Sym(emitted(clamp(scope.arena, id_operand(value.ids)), scope.rank))
 
 
-def _float_to_integer(scope: Scope, value: Sym, after: str) -> Value:
+#: C makes integers of fewer bits of one of so many, and cuts it; of halves NVCC makes them at once, where it packs them
+_INT_BITS = 32
+
+
+def _float_to_integer(scope: Scope, value: Sym, source: TtirType, after: str) -> Value:
+    """Towards zero. Narrow numbers that do not fit are cut as C cuts them, or all are taken to fit (``Freedoms``)."""
     arena, kind = scope.arena, kind_of(after, scope.rank)
     if kind.width == 1:
         zero = np.zeros((1,) * (scope.rank + 1), np.int32)
         return Sym(emitted(arena.compare(Op.NE, id_operand(value.ids), id_operand(zero)), scope.rank), 0, 1)
-    whole = emitted(arena.unary(Op.TRUNC, id_operand(value.ids)), scope.rank)
-    exact = wrapped(Sym(whole), kind.width, element(after).signed, arena)
+    signed, freedoms = element(after).signed, scope.memory.freedoms
+    whole, held = held_integers(arena, value.ids, kind.width, signed, source.width, 0 if freedoms.fitting else _INT_BITS)
+    exact = wrapped(held, kind.width, signed, arena)
     found = concrete(exact, kind, arena)
+    if found is None:
+        place = getattr(arena.origin, "user_loc", "")
+        freedoms.conversions.append(Conversion(np.unique(whole), *type_range(kind.width, signed), kind.width < _INT_BITS, place))
     return exact if found is None else found
 
 
