@@ -1,4 +1,4 @@
-"""Which stored terms are the same value in every schedule: built alike, up to the order of commutative operands.
+"""Which stored terms are the same value in every schedule: built alike, up to the order of commutative operands, or proved equal.
 
 Two lanes of a butterfly reduction compute x + y and y + x; IEEE addition is commutative, so the bits are equal, although
 the terms are two. Where a compiler fused products into the first step they compute fma(x, x, y * y) and fma(y, y, x * x): one
