@@ -170,3 +170,9 @@ def test_every_public_name_is_there() -> None:
         assert getattr(volta_pass, name) is not None
     with pytest.raises(AttributeError, match="nonsense"):
         volta_pass.nonsense  # noqa: B018
+
+
+def test_files_of_tests_have_names_of_their_own() -> None:
+    """Two of one name cannot be collected together; TileLang's run by themselves."""
+    names = [path.name for path in (ROOT / "tests").rglob("test_*.py") if "tilelang" not in path.parts]
+    assert sorted(set(names)) == sorted(names)
