@@ -21,31 +21,24 @@ _RECORDS = (Op.DOT, Op.NSUM, Op.NMAX, Op.NMIN)
 def built_alike(arena: Storage, x: np.ndarray, y: np.ndarray) -> npt.NDArray[np.bool_]:
     """For each position of two columns (1-D, the same length) whether its two terms are built alike."""
     asked = _keys(x, y)
-    known, differ, users, used = asked[:0], [], [], []
     front = np.unique(asked)
-    while front.size and known.size + front.size <= _PAIRS:
-        known = np.concatenate([known, front])
+    seen, bad = set(front.tolist()), set()
+    edges: list[tuple[np.ndarray, np.ndarray]] = []
+    while front.size and len(seen) <= _PAIRS:
         below, wrong = _below(arena, front)
-        differ.append(wrong)
-        users += [parents for parents, _ in below]
-        used += [pairs for _, pairs in below]
-        found = np.unique(np.concatenate([known[:0], *(pairs for _, pairs in below)]))
-        front = found[~np.isin(found, known, assume_unique=True)]
-    # what was not looked at any more differs, and so does all that stands above what differs
-    order = np.argsort(known)
-    known = known[order]
-    bad = np.concatenate([np.zeros(0, bool), *differ])[order]
-    above, under = (np.concatenate([known[:0], *keys]) for keys in (users, used))
-    place = np.searchsorted(known, above)
-    bad[place[np.isin(under, front)]] = True
-    inner = np.searchsorted(known, under)
-    inner[inner == known.size] = 0  # (one that was not looked at)
-    while True:
-        now = place[bad[inner] & ~bad[place]]
-        if not now.size:
-            break
-        bad[now] = True
-    alike = ~bad[np.searchsorted(known, asked)] if known.size else np.zeros(x.size, bool)
+        bad.update(front[wrong].tolist())
+        edges += below
+        found = np.unique(np.concatenate([front[:0], *(pairs for _, pairs in below)])).tolist()
+        front = np.array([pair for pair in found if pair not in seen], np.int64)
+        seen.update(front.tolist())
+    bad.update(front.tolist())  # what was not looked at any more differs, and so does all that stands above what differs
+    if bad and edges:
+        users, used = (np.concatenate(keys) for keys in zip(*edges))
+        order = np.argsort(users)  # operands were emitted before their users: their pairs come first
+        for user, pair in zip(users[order].tolist(), used[order].tolist()):
+            if pair in bad:
+                bad.add(user)
+    alike = np.array([pair not in bad for pair in asked.tolist()], bool)
     alike[x == y] = True
     return alike
 
