@@ -89,11 +89,11 @@ class Session:
         depth: Depth = Depth.FULL, leaves: np.ndarray | None = None, patient: bool = True, allowance: int | None = None,
         doubt: Doubt | None = None, apart: bool = False,
     ) -> None:  # fmt: skip
-        self._apart_all = apart  # no classes: every output is proved by itself, from one template
+        self._singly = apart  # no classes: every output is proved by itself, from one template
         self._doubt = doubt
         self._patient = patient  # whether a class whose proof fails is split by how its inputs coincide
         self._allowance = allowance  # term operations left for all normal forms together; None: as the budget has it
-        self._apart = False  # whether classes of one size have been walked together
+        self._walked_together = False  # whether classes of one size have been walked together
         self._alike = False  # whether the last class was proved by its normal form, within the allowance
         self._pool: Pool | None = None  # the forms of such classes
         self._depth = depth
@@ -108,9 +108,9 @@ class Session:
 
     def run(self) -> list[ClassResult]:
         self._trivial()
-        if self._apart_all:
+        if self._singly:
             self._alone = self._rest.tolist()
-        waiting = [] if self._apart_all else self._first_classes()
+        waiting = [] if self._singly else self._first_classes()
         while waiting:
             members, split_constants = waiting.pop()
             if len(members) == 1:
@@ -224,9 +224,9 @@ class Session:
         a class as its own would, but what it does not prove is looked at alone."""
         size = len(self._results[-1].members)
         alike = [i for i, (members, split_constants) in enumerate(waiting) if len(members) == size and not split_constants]
-        if len(alike) < _TOGETHER or self._apart:
+        if len(alike) < _TOGETHER or self._walked_together:
             return waiting
-        self._apart = True  # whatever comes of it, it is not tried again
+        self._walked_together = True  # whatever comes of it, it is not tried again
         classes = np.stack([waiting[i][0] for i in alike])
         meter = Meter(self._budget, self._deadline)
         try:
