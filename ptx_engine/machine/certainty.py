@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from ptx_engine.errors import UnsupportedError
 from ptx_engine.machine.bounds import FALSE, TRUE, evaluate, forget
 from ptx_engine.machine.conditional import Conditional
-from ptx_engine.machine.control_flow import EXIT, Graph
+from ptx_engine.machine.control_flow import ENDS, EXIT, Graph
 from ptx_engine.machine.data_flow import ARITHMETIC
 from ptx_engine.machine.influence import SILENT, is_wait
 from ptx_engine.machine.recording import Uses
@@ -174,12 +174,14 @@ class Certainty:
         """The block where a success goes, of a wait whose block ends by its outcome; None where it does not."""
         block = max(b for b in self._graph.successors if b <= wait)
         end, targets = self._ends[block] if block != EXIT else -1, self._graph.successors[block]
-        if self._uses[wait].predicate is not None or len(targets) != 2 or self._instructions[end].opcode != "bra":
+        opcode = "" if end < 0 else self._instructions[end].opcode
+        if self._uses[wait].predicate is not None or len(targets) != 2 or opcode not in ENDS | {"bra"}:
             return None
         truth = self._meaning(wait, end, self._uses[end].predicate)
         if truth is None:
             return None
-        return targets[0] if truth is not self._instructions[end].negated else targets[1]
+        executed = truth is not self._instructions[end].negated
+        return targets[0] if executed is (opcode == "bra") else targets[1]  # a guarded end goes on first
 
     def _meaning(self, wait: int, end: int, predicate: int | None) -> bool | None:
         """What the branch's predicate is after a success: the wait's own predicate, or one made from it by selp and setp."""

@@ -32,18 +32,21 @@ class Conditional:
     """Answers for one function."""
 
     def __init__(self, instructions: Sequence[Instruction], uses: Mapping[int, Uses], graph: Graph, ends: Mapping[int, int]) -> None:
-        traps = {block for block in graph.successors if block != EXIT and instructions[ends[block]].opcode == "trap"}
-        self._graph = Graph({b: () if b in traps else after for b, after in graph.successors.items() if b != EXIT})
+        ending = {block for block in graph.successors if block != EXIT and instructions[ends[block]].opcode == "trap"}
+        traps = {block for block in ending if instructions[ends[block]].predicate is None}  # (others go on where the guard is false)
+        after = {b: [t for t in targets if t != EXIT or b not in ending] for b, targets in graph.successors.items() if b != EXIT}
+        self._graph = Graph(after)
         self._instructions, self._uses, self._ends = instructions, uses, ends
         self._writers: dict[int, list[int]] = {}
         for pc, row in uses.items():
             for r in row.writes:
                 self._writers.setdefault(r, []).append(pc)
         self._repeating: dict[int, bool] = {}
-        self.doomed = self._doomed(traps)
+        #: of blocks from which every way ends in a trap, and traps that only some execute
+        self.doomed = self._doomed(traps) | {ends[block] for block in ending}
 
     def _doomed(self, traps: set[int]) -> set[int]:
-        """Instructions of blocks from which every way ends in a trap."""
+        """The instructions of these blocks."""
         blocks, size = set(traps), -1
         while size != len(blocks):
             size = len(blocks)

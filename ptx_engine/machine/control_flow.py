@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 EXIT = -1
+#: instructions that end a thread
+ENDS = frozenset({"ret", "exit", "trap"})
 
 
 @dataclass(frozen=True)

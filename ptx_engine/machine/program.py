@@ -15,6 +15,7 @@ from ptx_engine.isa.simple import Simple
 from ptx_engine.isa.targets import check_target
 from ptx_engine.machine.analysis import Analysis, clock_of
 from ptx_engine.machine.clock import clock_step
+from ptx_engine.machine.control_flow import ENDS
 from ptx_engine.machine.environment import MachineEnvironment
 from ptx_engine.machine.loops import mark_loop_registers
 from ptx_engine.machine.polling import Flow, Poll, control_slots, flow_of, is_strong_load, mark_polling
@@ -24,7 +25,6 @@ from ptx_engine.syntax.ast import FlatFunction, Instruction, Name
 from ptx_engine.terms import Arena
 
 BRANCHES = {"bra", "brx"}
-EXITS = {"ret", "exit", "trap"}
 BARRIERS = {"bar", "barrier"}
 
 
@@ -159,7 +159,7 @@ class Program:
     def _leaders(self) -> list[int]:
         leaders = {0, *self.flat.labels.values()}
         for pc, instruction in enumerate(self.flat.instructions):
-            if instruction.opcode in BRANCHES or instruction.opcode in EXITS or _is_cta_barrier(instruction):
+            if instruction.opcode in BRANCHES or instruction.opcode in ENDS or _is_cta_barrier(instruction):
                 leaders.add(pc + 1)
         return sorted(pc for pc in leaders if pc < len(self.flat.instructions))
 
@@ -168,7 +168,7 @@ class Program:
         for pc in range(start, stop):
             instruction = self.flat.instructions[pc]
             try:
-                if instruction.opcode in BRANCHES or instruction.opcode in EXITS or _is_cta_barrier(instruction):
+                if instruction.opcode in BRANCHES or instruction.opcode in ENDS or _is_cta_barrier(instruction):
                     block.end = self._terminator(instruction, pc, block)
                 else:
                     self._step(block, instruction, pc)
@@ -221,7 +221,7 @@ class Program:
             self._table_branch(instruction, end, block)
         elif instruction.opcode == "trap":
             end.kind = "trap"
-        elif instruction.opcode not in EXITS:
+        elif instruction.opcode not in ENDS:
             end.kind, end.targets = "barrier", after
             end.barrier = self._barrier(instruction, mods, end, block)
         if end.kind in ("exit", "trap"):

@@ -15,7 +15,7 @@ from functools import reduce
 
 from ptx_engine.machine.bounds import FALSE, NOTHING, TRUE, Bounds, evaluate, forget, hull
 from ptx_engine.machine.certainty import Doubtful
-from ptx_engine.machine.control_flow import EXIT, Graph
+from ptx_engine.machine.control_flow import ENDS, EXIT, Graph
 from ptx_engine.machine.data_flow import ARITHMETIC
 from ptx_engine.machine.influence import FENCES, SILENT
 from ptx_engine.machine.recording import Uses
@@ -37,8 +37,6 @@ class Way(IntFlag):
 AFTER = (Way.PASSED | Way.SURE, Way.FAILED, Way.UNTESTED)
 #: values that are counted up to, where ways meet on which they differ: the analysis must end
 MOST_COUNTED = 8
-#: ends of a thread
-ENDS = frozenset({"ret", "exit", "trap"})
 Told = dict[int, Bounds]
 
 
@@ -217,8 +215,8 @@ class Successes:
     def _edges(self, block: int, state: _State, pure: frozenset[int]) -> list[tuple[int, _State]]:
         targets, end = self._graph.successors[block], self._ends[block]
         row, instruction = self._uses.get(end), self._instructions[end]
-        if len(targets) != 2 or row is None or row.predicate is None or instruction.opcode != "bra":
+        if len(targets) != 2 or row is None or row.predicate is None or instruction.opcode not in ENDS | {"bra"}:
             return [(target, state) for target in targets]
-        taken = not instruction.negated
+        taken = instruction.negated is (instruction.opcode != "bra")  # a guarded end goes on first, and ends where it is executed
         ways = (state.given(row.predicate, taken, pure), state.given(row.predicate, not taken, pure))
         return [(target, state.copy(way)) for target, way in zip(targets, ways) if way != Way.NONE]

@@ -74,6 +74,37 @@ def test_a_wait_that_gives_up_orders_nothing() -> None:
     assert kinds(execution) == [] and values == neighbours(64) and execution.schedule_dependent == []
 
 
+GIVES_UP = (
+    "mov.u32 %r20, 0;\nL1:\nmbarrier.test_wait.shared.b64 %p5, [%r10], %d5;\n@%p5 bra D1;\nadd.u32 %r20, %r20, 1;\n"
+    "setp.gt.u32 %p6, %r20, 100;\n{end}bra L1;\nD1:\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("wait", "found", "depends"),
+    [
+        (GIVES_UP.format(end="@%p6 trap;\n"), [], False), (GIVES_UP.format(end="@%p6 exit;\n"), [], True),
+        (GIVES_UP.format(end="@%p6 bra D1;\n"), ["data race"], False),
+        ("mbarrier.test_wait.shared.b64 %p5, [%r10], %d5;\n@!%p5 exit;\n", [], True),
+        ("mbarrier.test_wait.shared.b64 %p5, [%r10], %d5;\n@!%p5 trap;\n", [], False),
+        ("mbarrier.test_wait.shared.b64 %p5, [%r10], %d5;\n@%p5 exit;\n", ["data race"], True),
+    ],
+)  # fmt: skip
+def test_a_guarded_end_parts_those_who_have_seen_the_success(wait: str, found: list[str], depends: bool) -> None:
+    """Whoever comes past ``@!%p exit`` has seen it, as behind a branch. A launch that gives up by a trap has no outputs."""
+    execution, _ = ran(STORE + ARRIVE + wait + LOAD)
+    assert [kind for kind in kinds(execution) if kind != "uninitialised"] == found and bool(execution.schedule_dependent) is depends
+
+
+@pytest.mark.parametrize("guard", ["", "setp.gt.u32 %p8, %r0, 63;\n@%p8 trap;\n"])
+@pytest.mark.parametrize("used", ["", "@%p5 mov.u32 %r5, 1;\n", "@!%p5 bra F;\nmov.u32 %r5, 1;\nF:\n"])
+def test_an_assertion_hides_nothing_that_depends_on_a_test(guard: str, used: str) -> None:
+    """A trap that nobody executes, between a single test and what is done with its outcome."""
+    test = "mbarrier.test_wait.shared.b64 %p5, [%r10], %d5;\n" + guard + "mov.u32 %r5, 7;\n" + used + guard
+    execution, _ = ran(ARRIVE + test + "st.global.u32 [%d1], %r5;\n")
+    assert kinds(execution) == [] and bool(execution.schedule_dependent) is bool(used)
+
+
 @pytest.mark.parametrize(
     "use",
     [
