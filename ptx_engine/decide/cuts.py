@@ -8,13 +8,14 @@ away, and the rest is proved again. Nothing rests on the hash.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from ptx_engine.decide.dot_lists import DotLists
 from ptx_engine.decide.shape_hash import ShapeHash
+from ptx_engine.decide.turn_tables import TurnTable
 from ptx_engine.decide.twins import ID_SLOT, find_twins
 from ptx_engine.terms.arena import CONST_CAP, Arena, Input, NaryRecord
 from ptx_engine.terms.constants import Const
@@ -210,8 +211,11 @@ def _is_forest(arena: Arena) -> bool:
     """Whether all is sums and products with no more uses than terms (long chains of multiply-adds, products of inputs): told without
     counting each."""
     op, *columns = arena.columns()
-    codes = op[np.array(arena.emissions)]
-    if arena.naries or not bool((_RING[codes] | (codes == np.uint8(Op.DOT))).all()):
+    emissions = np.frombuffer(arena.emissions, np.intc)
+    pieces = (
+        op[emissions[start : start + _CHUNK]] for start in range(0, len(emissions), _CHUNK)
+    )  # (most are none, and soon seen not to be)
+    if arena.naries or not all((_RING[codes] | (codes == np.uint8(Op.DOT))).all() for codes in pieces):
         return False
     if any(int(side.max(initial=-1)) >= CONST_CAP for record in arena.dots for side in (record.rows, record.cols)):
         return False  # (accumulators are used once, unless a product is added to twice)
@@ -239,27 +243,33 @@ def _worth_sorting(keys: np.ndarray, low: np.ndarray, uses: np.ndarray) -> np.nd
     those alone is what saves."""
     bits = min(22, len(keys).bit_length() + 1)
     short = (keys >> np.uint64(64 - bits)).astype(np.int32)
+    sides = [np.flatnonzero(low), np.flatnonzero(~low)]
+    if len(sides[0]) > len(sides[1]):
+        sides.reverse()
+    found = [short[side] for side in sides]
+    for mine, other in ((0, 1), (1, 0)):  # what the smaller side has not got is out first
+        held = np.zeros(1 << bits, bool)
+        held[found[mine]] = True
+        both = np.flatnonzero(held[found[other]])
+        sides[other], found[other] = sides[other][both], found[other][both]
     more = np.zeros(1 << bits, bool)
-    more[short[uses > 1]] = True
-    held = []
-    for side in (np.flatnonzero(low), np.flatnonzero(~low)):
-        mine = short[side]
-        last = np.zeros(1 << bits, np.int32)  # the last of a side with these bits: the others are not alone
-        last[mine] = side
-        more[mine[last[mine] != side]] = True
-        held.append(np.zeros(1 << bits, bool))
-        held[-1][mine] = True
-    return np.flatnonzero((more & held[0] & held[1])[short])
+    for side, bits_of in zip(sides, found):
+        more[bits_of[uses[side] > 1]] = True
+        ordered = np.sort(bits_of)
+        more[ordered[1:][ordered[1:] == ordered[:-1]]] = True
+    return np.concatenate([side[more[bits_of]] for side, bits_of in zip(sides, found)])
 
 
 def _uses(arena: Arena, outputs: np.ndarray) -> np.ndarray:
     """How often each term is an operand (capped for products of matrices, whose operands are used by a row of results)."""
     op, *columns = arena.columns()
     uses = np.zeros(len(op), np.int32)
-    for start in range(CONST_CAP, len(op), _CHUNK):
-        span = slice(start, start + _CHUNK)
+    for start, stop in _between(arena, len(op)):
         for slot, column in enumerate(columns):
+            span = slice(start, stop)
             _count(uses, column[span][ID_SLOT[slot][op[span]]], 1)
+    for turns in arena.turns:
+        _count_turns(uses, TurnTable(turns, op, *columns))
     _count(uses, outputs, 1)
     if arena.naries:
         _count(uses, np.concatenate([nary.operands.ravel() for nary in arena.naries]), 1)
@@ -269,6 +279,31 @@ def _uses(arena: Arena, outputs: np.ndarray) -> np.ndarray:
         _count_accumulators(uses, arena)
     _pass_down(uses, op, columns)
     return uses
+
+
+def _between(arena: Arena, end: int) -> Iterator[tuple[int, int]]:
+    """What was not emitted in turns, in pieces."""
+    start = CONST_CAP
+    for first, after in [*((turns.first, turns.stop) for turns in arena.turns), (end, end)]:
+        yield from ((begin, min(begin + _CHUNK, first)) for begin in range(start, first, _CHUNK))
+        start = after
+
+
+def _count_turns(uses: np.ndarray, table: TurnTable) -> None:
+    """Uses by the nodes of a loop's turns: of places of the same turn or the one before it, and of what was there before the loop."""
+    turns = table.turns
+    mine = turns.table(uses)
+    every, but_last = np.zeros(turns.width, np.int32), np.zeros(turns.width, np.int32)
+    for slot, operands in enumerate(table.operands):
+        used = ID_SLOT[slot][table.ops]
+        for counts, places in ((every, table.same[slot]), (but_last, table.before[slot])):
+            np.add.at(counts, places[used & (places >= 0)], 1)
+        _count(uses, operands[0, used & (table.same[slot] < 0)], 1)
+        outer = np.flatnonzero(used & (table.same[slot] < 0) & (table.before[slot] < 0))
+        nodes = outer[operands[1, outer] >= CONST_CAP]
+        _count(uses, operands[1:, nodes], 1)
+    mine += every + but_last
+    mine[-1] -= but_last
 
 
 def _count(uses: np.ndarray, ids: np.ndarray, times: int) -> None:

@@ -13,9 +13,11 @@ import numpy as np
 import numpy.typing as npt
 
 from ptx_engine.decide.lone_chains import BATCHED, LEAST_RUN, batches
+from ptx_engine.decide.turn_tables import Kind, TurnTable
 from ptx_engine.terms.arena import CONST_CAP, NEG_INF, POS_INF, Arena
 from ptx_engine.terms.constants import Const
 from ptx_engine.terms.ops import TABLE, Op
+from ptx_engine.terms.turns import Turns
 
 U64 = np.uint64
 Words = npt.NDArray[np.uint64]
@@ -80,15 +82,28 @@ class ShapeHash:
             self.values[index] = _constant(const)
         with np.errstate(over="ignore"):
             self._table[len(self.op) :] = mix(np.arange(len(self.op) - len(self._table), 0).view(U64) * _GOLDEN)
-            for first, stop, lone in self._spans():
-                if lone:
-                    self._lone(slice(first, stop))
-                else:
-                    self._emission(Op(int(self.op[first])), slice(first, stop))
+            self._run()
 
-    def _spans(self) -> Iterator[tuple[int, int, bool]]:
-        """The emissions, in order; many single ones in a row (what one thread emits) as one span."""
-        bounds = np.append(np.array(self.arena.emissions, np.int64), len(self.op))
+    def _run(self) -> None:
+        """All nodes in order: turns of loops that were emitted at once, and what lies between them."""
+        bounds, done = np.append(np.array(self.arena.emissions, np.int64), len(self.op)), 0
+        for turns in self.arena.turns:
+            begin, end = np.searchsorted(bounds, (turns.first, turns.stop)).tolist()
+            self._emissions(bounds[done : begin + 1])
+            if not self._turns(turns):
+                self._emissions(bounds[begin : end + 1])
+            done = end
+        self._emissions(bounds[done:])
+
+    def _emissions(self, bounds: np.ndarray) -> None:
+        for first, stop, lone in self._spans(bounds):
+            if lone:
+                self._lone(slice(first, stop))
+            else:
+                self._emission(Op(int(self.op[first])), slice(first, stop))
+
+    def _spans(self, bounds: np.ndarray) -> Iterator[tuple[int, int, bool]]:
+        """Neighbouring emissions, by their bounds; many single ones in a row (what one thread emits) as one span."""
         lone = (np.diff(bounds) == 1) & BATCHED[self.op[bounds[:-1]]]
         edges = np.flatnonzero(np.diff(lone, prepend=False, append=False)).reshape(-1, 2)
         done = 0
@@ -99,6 +114,24 @@ class ShapeHash:
             done = end
         for i in range(done, len(lone)):
             yield int(bounds[i]), int(bounds[i + 1]), False
+
+    def _turns(self, turns: Turns) -> bool:
+        """Nodes of a loop, place by place for all turns; False where a place needs what comes later."""
+        table = TurnTable(turns, self.op, self.a, self.b, self.c)
+        values, ids = turns.table(self.values), turns.table(np.arange(len(self.op), dtype=np.int32))
+        done = 0
+        for run in table.runs():
+            span, done = slice(run.start, run.stop), run.stop
+            if run.kind is Kind.APART:
+                self._emission(run.op, ids[:, span].ravel())
+                continue
+            a, b, _ = (operands[:, span] for operands in table.operands)
+            own = self.of(a) * self.of(b) if run.op is Op.FMA else self.of(b) if run.op is Op.ADD else U64(0) - self.of(b)
+            axis = 0 if run.kind is Kind.ACROSS else 1
+            first = (slice(0, 1), slice(None)) if run.kind is Kind.ACROSS else (slice(None), slice(0, 1))
+            own[first] += self.of(table.operands[run.link][:, span][first])
+            np.cumsum(own, axis=axis, out=values[:, span])
+        return done == turns.width
 
     def _lone(self, span: slice) -> None:
         """Nodes that were emitted one by one: chains of sums that do not wait for each other are taken together."""

@@ -22,6 +22,7 @@ from ptx_engine.terms import constants as k
 from ptx_engine.terms import spare
 from ptx_engine.terms.constants import Const, Special
 from ptx_engine.terms.ops import Op
+from ptx_engine.terms.turns import Turns
 
 if TYPE_CHECKING:
     from ptx_engine.terms.patterns import Guard, Pattern
@@ -124,6 +125,8 @@ class Storage:
         self.origins: list[object] = [None]
         #: first ids of the emissions, ascending: nodes of one emission do not depend on each other
         self.emissions = array("i")
+        #: loops whose turns were emitted at once, ascending
+        self.turns: list[Turns] = []
         #: first ids of the sides that are compared, ascending, where whoever emits says when another one begins
         self.sides = array("i")
         for const in (k.ZERO, k.ONE):
@@ -358,7 +361,7 @@ class Storage:
         self, turns: int, codes: np.ndarray, widths: Sequence[int], origins: Sequence[object]
     ) -> tuple[int, tuple[np.ndarray, np.ndarray, np.ndarray]]:
         """Emit ``turns`` times the same emissions, each with its width and origin; ``codes``: operators of the nodes of one turn. The
-        result is the first id, and the operands to fill in: three arrays (turns, nodes of a turn)."""
+        result is the first id, and the operands to fill in: three arrays (turns, nodes of a turn), as ``Turns`` says."""
         self.flush()
         width, first = len(codes), self.stored
         count = turns * width
@@ -374,10 +377,10 @@ class Storage:
             self.origins.append(origins[0])
         self.origin = origins[-1]
         self.stored += count
-        span = slice(first, first + count)
-        self._op[span].reshape(turns, width)[:] = codes
-        a, b, c = (column[span].reshape(turns, width) for column in (self._a, self._b, self._c))
-        return first, (a, b, c)
+        made = Turns(first, turns, width)
+        self.turns.append(made)
+        made.table(self._op)[:] = codes
+        return first, (made.table(self._a), made.table(self._b), made.table(self._c))
 
     def _note_origins(self, turns: int, first: int, width: int, begins: np.ndarray, origins: Sequence[object]) -> None:
         """Who emitted what in ``turns`` like turns: an entry wherever that changes."""

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
+from dataclasses import replace
 from unittest import mock
 
 import numpy as np
 import pytest
-from fused_programs import BLOCKS
+from fused_programs import BLOCKS, arguments
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from machine_kernels import column, module, out, run
-from test_fusion import AT_ONCE, NEVER, outcome
+from test_fusion import AT_ONCE, BUDGET, NEVER, outcome
 
+from ptx_engine.errors import PtxError
 from ptx_engine.isa.simple import Integers
-from ptx_engine.machine import Budget, fused_turns, fusion
+from ptx_engine.launch import Launch, bind
+from ptx_engine.machine import Budget, execute, fused_turns, fusion
 from ptx_engine.machine.turn_values import Comparison, Irregular, Linear, added, scaled, turns_taken, turns_within, widened
+from ptx_engine.syntax import parse
+from ptx_engine.terms import Arena
 
 EXAMPLES = 12
 
@@ -98,6 +104,21 @@ def test_the_programs_have_turns_that_run_at_once() -> None:
         for seed in range(30):
             outcome(regular(random.Random(seed), 6), BLOCKS[seed % 3], AT_ONCE)
     assert ran[0] > 8
+
+
+def test_operands_move_by_a_step_from_the_second_turn_on() -> None:
+    found = 0
+    for seed in range(30):
+        arena, text = Arena(), regular(random.Random(seed), 6)
+        bound = bind(Launch((1, 1, 1), (BLOCKS[seed % 3], 1, 1), arguments()), arena)
+        with contextlib.suppress(PtxError):
+            execute(parse(text), None, bound, source=text, budget=replace(BUDGET, fuse_after=AT_ONCE))
+        for turns in arena.turns:
+            found += 1
+            for operands in arena.columns():
+                steps = np.diff(turns.table(operands).astype(np.int64), axis=0)
+                assert (steps[1:] == steps[1]).all()
+    assert found > 4
 
 
 @pytest.mark.slow
