@@ -92,8 +92,12 @@ def reciprocal(x: Const) -> Const:
 ZERO, ONE = Const(mpq(0)), Const(mpq(1))
 
 _LOG2E, _LOG2TEN, _SQRT2, _PI = 1 / math.log(2), math.log2(10), math.sqrt(2), math.pi
-#: what constants have beyond their f32 literals, which are read as all of them: CUDA's expf and exp10f multiply by both
-_RESTS = {name: float(mpq(value) - mpq(float(np.float32(value)))) for name, value in (("log2(e)", _LOG2E), ("log2(10)", _LOG2TEN))}
+#: what constants have beyond their f32 literals, which are read as all of them: CUDA's expf and exp10f multiply by both. Such a rest is
+#: a zero of its own, of a sign: it vanishes beside numbers, but its product with an infinity is that infinity (expf of one), not undefined
+_RESTS = {
+    name: (float(mpq(value) - mpq(float(np.float32(value)))), zero)
+    for name, value, zero in (("log2(e)", _LOG2E, Const(mpq(0), log2e=1)), ("log2(10)", _LOG2TEN, Const(mpq(0), log2ten=1)))
+}
 #: name, value, constant of unit coefficient
 _BASES: tuple[tuple[str, float, Const], ...] = (
     ("log2(e)", _LOG2E, Const(mpq(1), log2e=1)),
@@ -110,6 +114,16 @@ _BASES: tuple[tuple[str, float, Const], ...] = (
 _MULTIPLES: tuple[mpq, ...] = tuple(
     sorted({mpq(n) * mpq(2) ** k for n in (1, 3) for k in range(-8, 3)} | {-mpq(n) * mpq(2) ** k for n in (1, 3) for k in range(-8, 3)})
 )
+
+
+def sign_of_rest(const: Const) -> int:
+    """1 or -1 for the rest of a constant, a zero that has a sign; 0 for any other constant."""
+    return (const.log2e or const.log2ten) if const.special is None and const.coef == 0 else 0
+
+
+def negative_rest(const: Const) -> Const:
+    """The rest with its sign changed."""
+    return Const(mpq(0), -const.log2e, log2ten=-const.log2ten)
 
 
 def is_short(value: int) -> bool:
@@ -145,9 +159,10 @@ def from_float(value: float, ulp: float) -> tuple[Const, str]:
     known = recognise(value, ulp)
     if known is not None:
         return known
-    for name, rest in _RESTS.items():
-        if abs(value - rest) <= ulp:
-            return ZERO, f"0, the rest of {name} in f32"
+    for name, (rest, zero) in _RESTS.items():
+        for sign in (1, -1):
+            if abs(value - sign * rest) <= ulp:
+                return (zero if value > 0 else negative_rest(zero)), f"0, the rest of {name} in f32"
     numerator, denominator = value.as_integer_ratio()
     return Const(mpq(numerator, denominator)), ""
 

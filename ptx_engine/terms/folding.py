@@ -126,9 +126,13 @@ class Folding(Storage):
                         return POS_INF if x == y else NEG_INF
                     other = self.finite(y)
                     if other is not None:
-                        return x if other.coef > 0 else (POS_INF if x == NEG_INF else NEG_INF)
+                        return x if other.coef > 0 or k.sign_of_rest(other) > 0 else (POS_INF if x == NEG_INF else NEG_INF)
                     return NAN if isinstance(y, int) and y == NAN else None
         p, q = self.finite(a), self.finite(b)
+        for known, beside in ((p, b), (q, a)):
+            if known is not None and k.sign_of_rest(known):
+                self.drop(beside)
+                return ZERO
         return self.const(k.multiply(p, q)) if p is not None and q is not None else None
 
     def _fold_neg(self, a: Ids) -> Ids | None:
@@ -139,7 +143,7 @@ class Folding(Storage):
                 return a
             x = self.finite(a)
             if x is not None:
-                return self.const(k.multiply(x, Const(mpq(-1))))
+                return self.const(k.negative_rest(x) if k.sign_of_rest(x) else k.multiply(x, Const(mpq(-1))))
         return None
 
     def _fold_sub(self, a: Ids, b: Ids) -> Ids | None:
@@ -170,7 +174,7 @@ class Folding(Storage):
                     self.assumptions.setdefault(BY_ZERO)
                 return None if x is None else (POS_INF if x.coef > 0 else NEG_INF)
             y = self.finite(b)
-            if y is not None:
+            if y is not None and y.coef:
                 return self.mul(a, self.const(k.reciprocal(y)))
         if isinstance(a, int):
             if a == ZERO:

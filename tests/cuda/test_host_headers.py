@@ -81,6 +81,22 @@ def test_functions_and_limits_of_the_standard_library() -> None:
     assert values[[0, 3, 4]].tolist() == [3.0, -np.inf, np.finfo(np.float32).min] and np.isnan(values[5])
 
 
+@pytest.mark.parametrize(
+    "included", ["", "#include <cuda_fp16.h>\n#include <cuda/std/cmath>\n#include <limits>\n#include <cfloat>\n#include <climits>\n"]
+)
+def test_what_every_file_has_under_nvcc_needs_no_include(included: str) -> None:
+    text = (
+        included + 'extern "C" __global__ void f(float *x) { uint i = 1; int64_t j = 2; std::size_t k = 3; assert(blockDim.x == 1);'
+        " x[i] = std::fabs(-INFINITY); x[j] = (float)M_PI; x[k] = std::isnan(NAN) ? 5.0f : 6.0f; }"
+    )
+    values = np.zeros(4, np.float32)
+    found = compile_cuda(CudaSource(text))
+    emulate(found.ptx, None, 1, 1, [values])
+    assert values.tolist() == [0.0, np.inf, np.float32(np.pi), 5.0] and not found.log
+    with pytest.raises(CudaCompileError, match=r"kernel\.cu\(1\).*FLT_MAX"):  # which nvcc has not either; the line is the user's
+        compile_cuda(CudaSource('extern "C" __global__ void f(float *x) { x[0] = FLT_MAX; }'))
+
+
 @pytest.mark.parametrize("beside", [True, False])
 def test_a_users_file_of_that_name_comes_first(beside: bool, tmp_path: Path) -> None:
     (tmp_path / "limits.h").write_text("#define OURS 7\n", encoding="utf-8")

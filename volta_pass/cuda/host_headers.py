@@ -83,8 +83,19 @@ _TEXTS: dict[str, str] = {
 _TEXTS["cmath"] = _TEXTS["math.h"] + "namespace std {\n" + "".join(f"using ::{name};\n" for name in _MATH) + "}\n"
 for _c, _cpp in (("stdint.h", "cstdint"), ("limits.h", "climits"), ("float.h", "cfloat"), ("stddef.h", "cstddef"), ("stdio.h", "cstdio")):
     _TEXTS[_cpp] = f"#include <{_c}>\n"
+_TEXTS.update(dict.fromkeys(("assert.h", "stdbool.h", "stdlib.h", "string.h"), ""))
+_TEXTS["inttypes.h"] = "#include <stdint.h>\n"
+for _c in ("assert", "stdlib", "string", "inttypes"):
+    _TEXTS[f"c{_c}"] = f"#include <{_c}.h>\n"
+_TEXTS["sys/types.h"] = "".join(f"typedef unsigned {kind} u{kind};\n" for kind in ("short", "int", "long")) + "".join(
+    f"typedef signed {kind} int{bits}_t;\n" for bits, kind in ((8, "char"), (16, "short"), (32, "int"), (64, "long long"))
+)
 _WORDS = [f"{sign}int{kind}{bits}_t" for sign in ("", "u") for kind in ("", "_least", "_fast") for bits in (8, 16, 32, 64)]
 _TEXTS["cstdint"] += "namespace std {\n" + "".join(f"using ::{name};\n" for name in _WORDS) + "}\n"
+#: what every .cu file has under nvcc, whose first lines include the host's headers: no file of the user's has this name. Limits are
+#: left out: CUDA's own <climits> writes them in another way, with a warning for each that is there already
+IMPLICIT = "volta_pass/implicit.h"
+_TEXTS[IMPLICIT] = _TEXTS["cmath"] + _TEXTS["sys/types.h"] + "namespace std { using ::size_t; typedef decltype(nullptr) nullptr_t; }\n"
 
 
 def host_headers(folders: Sequence[str]) -> dict[str, str]:

@@ -9,7 +9,7 @@ from typing import Any
 from ptx_engine.errors import InternalError
 from volta_pass.cuda.errors import CudaCompileError
 from volta_pass.cuda.headers import include_folders
-from volta_pass.cuda.host_headers import host_headers
+from volta_pass.cuda.host_headers import IMPLICIT, host_headers
 from volta_pass.cuda.library import nvrtc_library
 from volta_pass.cuda.source import CudaSource
 
@@ -18,7 +18,7 @@ def compile_nvrtc(source: CudaSource, names: Sequence[str] = ()) -> tuple[str, d
     """PTX, lowered names of the C++ name expressions in ``names``, and the log (warnings). Raises CudaCompileError."""
     library = nvrtc_library()
     program = ctypes.c_void_p()
-    headers = host_headers([source.folder, *source.include]) if source.includes else {}
+    headers = host_headers([source.folder, *source.include])
     texts, included = ((ctypes.c_char_p * len(headers))(*(word.encode() for word in words)) for words in (headers.values(), headers))
     text, name = source.text.encode(), source.name.encode()
     _check(library.nvrtcCreateProgram(ctypes.byref(program), text, name, len(headers), texts, included), library)
@@ -37,12 +37,12 @@ def compile_nvrtc(source: CudaSource, names: Sequence[str] = ()) -> tuple[str, d
 
 
 def options(source: CudaSource) -> list[str]:
-    """The command line: target, lines, the user's options and folders, CUDA's headers last."""
+    """The command line: target, lines, what nvcc includes by itself, the user's options and folders, CUDA's headers last."""
     own = ["-std=c++17"] if not any(option.lstrip("-").startswith("std=") for option in source.options) else []
     folders = [source.folder, *source.include, *(include_folders() if source.includes else [])]
-    return [
-        f"--gpu-architecture=compute_{source.arch}", "-lineinfo", *own, *source.options, *source.definitions(), *(f"-I{f}" for f in folders)
-    ]  # fmt: skip
+    # 47: CUDA's <cmath> and <climits> define over again, in other words, what the stand-ins for the host's headers have defined
+    fixed = ["-diag-suppress=47", f"--gpu-architecture=compute_{source.arch}", "-lineinfo", f"--pre-include={IMPLICIT}"]
+    return [*fixed, *own, *source.options, *source.definitions(), *(f"-I{folder}" for folder in folders)]
 
 
 def version() -> str:
