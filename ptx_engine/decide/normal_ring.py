@@ -219,9 +219,9 @@ class Ring:
         return max(best, NO_EXP)
 
     def _exceeds(self, g: int, h: int) -> bool:
-        rest = self.exp_keys[g] ^ self.exp_keys[h]
-        top = max(rest)[0]
-        return bool(self.exps[g].get(top, 0) > self.exps[h].get(top, 0))
+        """By the term made first of those in which they differ: what leads a sum leads it when it grows (rows of a causal mask)."""
+        first = min(self.exp_keys[g] ^ self.exp_keys[h])[0]
+        return bool(self.exps[g].get(first, 0) > self.exps[h].get(first, 0))
 
 
 def add_into(total: Poly, other: Poly, factor: Coef = 1) -> None:

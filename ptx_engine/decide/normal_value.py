@@ -142,19 +142,24 @@ class Evaluator:
         shown = sum(1 << self._bits[condition] for condition in self.shown if condition in self._bits)
         return known[root] & ~shown
 
-    def _find_inlined(self, roots: Sequence[int]) -> bytearray:
-        """Below some roots: marks 1 for additive nodes whose only use is as a summand, and 2 for maxima used in other maxima only."""
-        ops = self.template.ops
-        uses, summand, within = [0] * len(ops), [0] * len(ops), [0] * len(ops)
-        nodes, stack, seen = [], list(roots), bytearray(len(ops))
-        for root in (*roots, *self.template.roots):
-            uses[root] += 2
+    def _below(self, roots: Sequence[int]) -> list[int]:
+        """The nodes below some roots, and those."""
+        nodes, stack, seen = [], list(roots), bytearray(len(self.template.ops))
         while stack:
             node = stack.pop()
             if not seen[node]:
                 seen[node] = 1
                 nodes.append(node)
                 stack.extend(self._operands[node])
+        return nodes
+
+    def _find_inlined(self, roots: Sequence[int], nodes: Sequence[int]) -> bytearray:
+        """Of the nodes below some roots: marks 1 for additive nodes whose only use is as a summand, and 2 for maxima used in other maxima
+        only."""
+        ops = self.template.ops
+        uses, summand, within = [0] * len(ops), [0] * len(ops), [0] * len(ops)
+        for root in (*roots, *self.template.roots):
+            uses[root] += 2
         for node in nodes:
             op, children = ops[node], self._operands[node]
             for child in children:
@@ -174,13 +179,14 @@ class Evaluator:
                 marks[n] = 2
         return marks
 
-    def run(self, roots: Sequence[int]) -> None:
-        """Evaluate roots; a node that has no form is in ``failed`` with its reason, as are those that need it.
+    def run(self, roots: Sequence[int], nodes: Sequence[int] | None = None) -> None:
+        """Evaluate roots; a node that has no form is in ``failed`` with its reason, as are those that need it. ``nodes`` are all those
+        below the roots, where the caller has them.
 
         Nodes may have been added to the template since the last run; forms that are known are kept.
         """
         self._extend()
-        self._inlined = self._find_inlined(roots)
+        self._inlined = self._find_inlined(roots, self._below(roots) if nodes is None else nodes)
         stack = list(roots)
         entered = bytearray(len(self.template.ops))
         values = self.values

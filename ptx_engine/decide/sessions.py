@@ -224,6 +224,7 @@ class Session:
         a class as its own would, but what it does not prove is looked at alone."""
         size = len(self._results[-1].members)
         alike = [i for i, (members, split_constants) in enumerate(waiting) if len(members) == size and not split_constants]
+        alike.reverse()  # as they would be looked at alone: of rows that grow, each finds what was pulled out of the one before it
         if len(alike) < _TOGETHER or self._walked_together:
             return waiting
         self._walked_together = True  # whatever comes of it, it is not tried again

@@ -6,6 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ptx_engine.decide.budget import Meter, ProofBudget
 from ptx_engine.decide.columns import Columns
@@ -13,6 +15,7 @@ from ptx_engine.decide.dot_lists import DotLists
 from ptx_engine.decide.normal_domain import _Needs
 from ptx_engine.decide.normal_forms import Forms
 from ptx_engine.decide.normal_reuse import Pool
+from ptx_engine.decide.normal_ring import Atom, Kind, Ring, Sign
 from ptx_engine.decide.normal_value import Evaluator
 from ptx_engine.decide.proof import leaves_of
 from ptx_engine.decide.walk import Template, Walker
@@ -67,6 +70,43 @@ def test_rows_of_growing_length_share_their_forms(monkeypatch: pytest.MonkeyPatc
         assert p.proves((_softmax(p.arena, scores[:length], False), _softmax(p.arena, shifted[:length], False)))
         counts.append(len(made))
     assert max(counts[1:]) < counts[0] / 2
+
+
+def test_exponents_of_a_longer_row_are_those_of_the_shorter_one() -> None:
+    """Twin of the next test: whatever is pulled out of a row's sum, it is pulled out of the next row's, too."""
+    p = Prover()
+    three = p.arena.rational(3)
+    weights = [int(p.arena.exp(int(p.x.ids(i)))) for i in range(16)]
+    totals = [weights[0]]
+    for weight in weights[1:]:
+        totals.append(int(p.arena.add(totals[-1], weight)))
+    made = []
+    for length in range(10, 16):
+        before = len(p.pool._evaluator.forms.ring.exps)
+        assert p.proves(
+            (
+                int(p.arena.div(weights[0], totals[length])),
+                int(p.arena.div(p.arena.mul(weights[0], three), p.arena.mul(totals[length], three))),
+            )
+        )
+        made.append(len(p.pool._evaluator.forms.ring.exps) - before)
+    assert max(made[1:]) <= 3 < made[0]  # of the new key only: its exponent, and that less what is pulled out
+
+
+@given(
+    st.lists(st.lists(st.integers(-3, 3), min_size=3, max_size=3), min_size=2, max_size=6),
+    st.lists(st.integers(-3, 3), min_size=3, max_size=3),
+)
+def test_the_leading_exponent_moves_with_all_of_them(rows: list[list[int]], shift: list[int]) -> None:
+    ring = Ring()
+    terms = [ring.atom_term(ring.atom(i, Atom(Kind.VAR, Sign.UNKNOWN))) for i in range(3)]
+
+    def exponent(row: list[int]) -> int:
+        return ring.exp({t: c for t, c in zip(terms, row) if c})
+
+    poly = {ring.term((), exponent(row)): 1 for row in rows}
+    moved = {ring.term((), exponent([x + y for x, y in zip(row, shift)])): 1 for row in rows}
+    assert ring.leading_exp(moved) == ring.exp_sum(ring.leading_exp(poly), exponent(shift))
 
 
 def test_a_wrong_row_after_right_ones_is_not_proved() -> None:
