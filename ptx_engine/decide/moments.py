@@ -36,7 +36,7 @@ def equal_quadratics(arena: TermView, template: Template, meter: Meter, hidden: 
     Nodes that equal no other are left out, and what is made of ``hidden`` variables, which may be undefined somewhere: they
     could vanish. Raises ``BudgetSpent`` with the meter.
     """
-    if not _multiplies(template):
+    if not _may_be_case(template):
         return {}
     degrees = _Degrees(arena, template, hidden)
     outer = degrees.outer()
@@ -52,14 +52,33 @@ def equal_quadratics(arena: TermView, template: Template, meter: Meter, hidden: 
     return {node: number for number, nodes in enumerate(shared) for node in nodes}
 
 
-def _multiplies(template: Template) -> bool:
-    """Whether anything is multiplied by what is no constant: where nothing is, there is no need to look closer."""
+def _may_be_case(template: Template) -> bool:
+    """Whether there may be products of linear nodes and enough linear nodes, by the operators of nodes and of their operands alone:
+    where there are not, there is no need to look at what lies further below."""
     ops = template.ops
+    ring = [op in _RING or op == Op.CONST for op in ops]
+    sums, multiplies = 0, False
     for op, args in zip(ops, template.args):
-        if op in (Op.MUL, Op.FMA, Op.DOT):
-            if any(ops[x] != Op.CONST and ops[y] != Op.CONST for x, y in _products(op, args)[1]):
-                return True
+        if op not in _POLYNOMIAL:
+            continue
+        rest, pairs = (args, ()) if op in _SUMS else _products(op, args)
+        linear = all(map(ring.__getitem__, rest))
+        for x, y in pairs:
+            if not linear and multiplies:
+                break
+            polynomial = ring[x] and ring[y]
+            constant = ops[x] == Op.CONST or ops[y] == Op.CONST
+            multiplies = multiplies or (polynomial and not constant)
+            linear = linear and polynomial and constant
+        sums += linear
+        if multiplies and sums >= _FEW_SUMS:
+            return True
     return False
+
+
+_SUMS = frozenset({int(op) for op in (Op.ADD, Op.SUB, Op.NEG, Op.NSUM)})
+_POLYNOMIAL = _SUMS | {int(op) for op in (Op.MUL, Op.FMA, Op.DOT)}
+_RING = _POLYNOMIAL | {INPUT, CONSTANTS}
 
 
 class _Degrees:

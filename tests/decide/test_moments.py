@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from gmpy2 import mpq
 
+from ptx_engine.decide import moments as moments_module
 from ptx_engine.decide.budget import Meter, ProofBudget
 from ptx_engine.decide.columns import Columns
 from ptx_engine.decide.dot_lists import DotLists
@@ -16,6 +17,7 @@ from ptx_engine.decide.moments import equal_quadratics
 from ptx_engine.decide.templates import Outcome, prove_cheaply
 from ptx_engine.decide.walk import Template, Walker
 from ptx_engine.terms import Arena, Op
+from ptx_engine.terms.ops import TABLE
 from volta_pass.cli.bench_decide_norm import Moments, chan, layer_norm_problem, moments, two_passes, welford
 
 
@@ -145,3 +147,30 @@ def test_what_is_no_polynomial_of_degree_two_is_left_alone() -> None:
     other = arena.mul(arena.exp2(mean), variance)
     template = _template(arena, [int(np.asarray(cubic)), int(np.asarray(other)), int(np.asarray(arena.nary(Op.NMAX, x[None]))[0])])
     assert equal_quadratics(arena, template, Meter(ProofBudget(), float("inf"))) == {}
+
+
+def _random_template(rng: random.Random) -> tuple[Arena, Template]:
+    """A program of a few nodes, with the last ones once more in another form."""
+    arena = Arena()
+    made = np.asarray(arena.add_input("x", 6, "f32").ids(np.arange(6))).tolist() + [arena.rational(3), arena.rational(mpq(1, 2))]
+    for _ in range(rng.randint(4, 24)):
+        op = rng.choice([Op.ADD, Op.ADD, Op.SUB, Op.MUL, Op.MUL, Op.FMA, Op.EXP2, Op.NEG])
+        args = [rng.choice(made[-9:]) if rng.random() < 0.8 else rng.choice(made[:8]) for _ in range(TABLE[op].arity)]
+        made.append(arena.emit_scalar(op, *args, *[0] * (3 - len(args))))
+    arena.flush()
+    again = [arena.emit_scalar(Op.SUB, arena.emit_scalar(Op.ADD, ident, made[0], 0), made[0], 0) for ident in made[-3:]]
+    return arena, _template(arena, [*made[-3:], *again])
+
+
+def test_what_a_look_at_operators_leaves_out_is_no_case(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of programs with few linear nodes, some are left out and some are not; none that would have had classes."""
+    monkeypatch.setattr(moments_module, "_FEW_SUMS", 4)
+    found: dict[bool, list[bool]] = {True: [], False: []}
+    for seed in range(120):
+        arena, template = _random_template(random.Random(seed))
+        may_be = moments_module._may_be_case(template)
+        with monkeypatch.context() as patch:
+            patch.setattr(moments_module, "_may_be_case", lambda template: True)
+            found[may_be].append(bool(equal_quadratics(arena, template, Meter(ProofBudget(), float("inf")))))
+    assert not any(found[False])
+    assert len(found[False]) > 20 and sum(found[True]) > 20
