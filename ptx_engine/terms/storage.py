@@ -120,7 +120,7 @@ class Storage:
         self.dropped_denominators = False
         #: set by whoever emits: who (an instruction index, a tile op) the next nodes belong to
         self.origin: object = None
-        #: first ids, ascending, and who emitted from each on
+        #: first ids, ascending, and who emitted from each on (``turns`` have their own)
         self.origin_starts = array("i", [0])
         self.origins: list[object] = [None]
         #: first ids of the emissions, ascending: nodes of one emission do not depend on each other
@@ -245,6 +245,9 @@ class Storage:
 
     def origin_of(self, ident: int) -> object:
         """Who emitted a node (what ``origin`` was set to)."""
+        at = bisect_right(self.turns, ident, key=lambda turns: turns.first)
+        if at and ident < self.turns[at - 1].stop:
+            return self.turns[at - 1].origin_of(ident)
         i = bisect_right(self.origin_starts, ident)
         return self.origins[i - 1] if i else None
 
@@ -366,34 +369,17 @@ class Storage:
         width, first = len(codes), self.stored
         count = turns * width
         self._reserve(count)
-        begins = np.cumsum([0, *widths[:-1]])
-        starts = (first + width * np.arange(turns)[:, None] + begins).astype(np.intc).tobytes()
-        self.emissions.frombytes(starts)
-        last, changes = self.origins[-1], any(origin is not origins[0] for origin in origins)
-        if changes:
-            self._note_origins(turns, first, width, begins, origins)
-        elif origins[0] is not last:
-            self.origin_starts.append(first)
-            self.origins.append(origins[0])
+        begins = np.cumsum([0, *widths[:-1]], dtype=np.intc)
+        made = Turns(first, turns, width, tuple(begins.tolist()), tuple(origins))
+        starts = np.arange(first, first + count, width, dtype=np.intc)[:, None] + begins
+        self.emissions.frombytes(starts.tobytes())
+        self.origin_starts.append(made.stop)  # (of the nodes themselves ``made`` knows)
+        self.origins.append(origins[-1])
         self.origin = origins[-1]
         self.stored += count
-        made = Turns(first, turns, width)
         self.turns.append(made)
         made.table(self._op)[:] = codes
         return first, (made.table(self._a), made.table(self._b), made.table(self._c))
-
-    def _note_origins(self, turns: int, first: int, width: int, begins: np.ndarray, origins: Sequence[object]) -> None:
-        """Who emitted what in ``turns`` like turns: an entry wherever that changes."""
-        before = [origins[-1], *origins[:-1]]
-        new = [i for i, (x, y) in enumerate(zip(origins, before)) if x is not y]
-        starts = (first + width * np.arange(turns)[:, None] + begins[new]).ravel()
-        kept = [origins[i] for i in new] * turns
-        if new[0] == 0 and self.origins[-1] is origins[0]:
-            starts, kept = starts[1:], kept[1:]
-        elif new[0] != 0 and self.origins[-1] is not origins[0]:
-            starts, kept = np.concatenate([[first], starts]), [origins[0], *kept]
-        self.origin_starts.frombytes(starts.astype(np.intc).tobytes())
-        self.origins.extend(kept)
 
     def emit(self, op: Op, a: Ids, b: Ids = 0, c: Ids = 0) -> Ids:
         """Emit without folding. Operands broadcast to the largest shape; plain slots hold plain ints."""

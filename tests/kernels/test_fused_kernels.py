@@ -12,6 +12,7 @@ from ptx_engine.launch import BoundLaunch, bind
 from ptx_engine.machine import Budget, execute
 from ptx_engine.syntax import parse
 from ptx_engine.terms import Arena
+from ptx_engine.terms.arena import CONST_CAP
 from volta_pass.check.binding import bind_sides
 from volta_pass.check.options import CheckOptions
 from volta_pass.check.sides import ready_side
@@ -34,7 +35,7 @@ def outcome(arena: Arena, run: Callable[[BoundLaunch], object], bound: BoundLaun
     """All terms with who emitted them, and what the run says of itself."""
     done = run(bound)
     written = {name: (f.index.tolist(), f.ids.tolist()) for name, f in done.footprints.items()}  # type: ignore[attr-defined]
-    origins = [(first, getattr(origin, "instruction", None)) for first, origin in zip(arena.origin_starts, arena.origins)]
+    origins = [getattr(arena.origin_of(ident), "instruction", None) for ident in range(CONST_CAP, len(arena))]
     said = (done.findings, done.instructions, done.assumptions)  # type: ignore[attr-defined]
     return [column.tobytes() for column in arena.columns()], origins, written, said
 

@@ -23,6 +23,7 @@ from ptx_engine.machine.fused_integers import Operand, expression
 from ptx_engine.machine.fused_kinds import COLUMNS, INT
 from ptx_engine.syntax import parse
 from ptx_engine.terms import Arena
+from ptx_engine.terms.arena import CONST_CAP
 
 NEVER, AT_ONCE, SOON = None, -1000, 0
 EXAMPLES = 15
@@ -40,7 +41,7 @@ def outcome(text: str, block: int, fuse_after: int | None) -> object:
     except PtxError as error:
         return type(error), error.render(), [replace(finding, count=0) for finding in error.findings]
     columns = [column.tolist() for column in arena.columns()]
-    origins = [(first, getattr(origin, "instruction", None)) for first, origin in zip(arena.origin_starts, arena.origins)]
+    origins = [getattr(arena.origin_of(ident), "instruction", None) for ident in range(CONST_CAP, len(arena))]
     written = {name: (f.index.tolist(), f.ids.tolist()) for name, f in done.footprints.items()}
     return columns, origins, arena.emissions, written, done.findings, done.instructions, list(arena.assumptions), done.schedule_dependent
 
