@@ -6,7 +6,8 @@ from pathlib import Path
 
 from ptx_engine.isa.instruction_page import CONTROL, IGNORED, page
 from ptx_engine.isa.registry import FORMS, REFUSED
-from ptx_engine.machine.program import BARRIERS, BRANCHES, EXITS
+from ptx_engine.machine.control_flow import ENDS
+from ptx_engine.machine.program import BARRIERS, BRANCHES
 
 PAGE = Path(__file__).parents[2] / "docs" / "instructions.md"
 
@@ -22,7 +23,7 @@ def test_every_ignored_modifier_has_a_reason() -> None:
 
 def test_control_flow_is_listed() -> None:
     listed = {name.strip() for row in CONTROL for name in row.split(",")}
-    assert listed == BRANCHES | EXITS | BARRIERS | {"call"}
+    assert listed == BRANCHES | ENDS | BARRIERS | {"call"}
 
 
 def test_no_instruction_is_both_modelled_and_refused() -> None:
