@@ -5,7 +5,7 @@ Immediates live in the register file after the registers, so that every source o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -88,7 +88,7 @@ class MemoryOps(Protocol):
 
     def load_rows(self, g: Group, address: np.ndarray, instruction: int) -> tuple[np.ndarray, np.ndarray]: ...
 
-    def assemble(self, columns: "Sequence[tuple[int | np.ndarray, int | np.ndarray]]", what: str) -> Value: ...
+    def registers(self, ids: np.ndarray, tags: np.ndarray, picks: np.ndarray, what: str) -> list[Value]: ...
 
     def async_copy(
         self, g: Group, shared: "int | np.ndarray", source: "int | np.ndarray", size: int, source_size: Value, instruction: int

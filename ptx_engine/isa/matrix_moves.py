@@ -64,13 +64,20 @@ def _load_matrices(d: Decode, extent: int, fragments: Sequence[Places]) -> Step:
             rows = shared_offset(rows, name)
         ids, tags = memory.load_rows(g if providers == WARP else g.subset(lanes, ()), rows, pc)
         cells = ids.shape[1] // extent  # cells of an element
-        ids, tags = (x.reshape(-1, count, extent, extent, cells) for x in (ids, tags))
-        for i, r in enumerate(targets):
-            places = fragments[i % per]
-            columns = [(ids[:, i // per, p, q, c].ravel(), tags[:, i // per, p, q, c].ravel()) for p, q in places for c in range(cells)]
-            g.R[r] = memory.assemble(columns, name)
+        if cells not in picks:
+            picks[cells] = np.stack([_picked(fragments[i % per], i // per, extent, cells) for i in range(len(targets))])
+        warps = g.n // WARP
+        for r, value in zip(targets, memory.registers(ids.reshape(warps, -1), tags.reshape(warps, -1), picks[cells], name)):
+            g.R[r] = value
 
+    #: by the number of an element's cells
+    picks: dict[int, np.ndarray] = {}
     return step
+
+
+def _picked(places: Places, matrix: int, extent: int, cells: int) -> np.ndarray:
+    """Which of a warp's cells the lanes get in a register: (cells of a register, lanes)."""
+    return np.stack([((matrix * extent + row) * extent + column) * cells + c for row, column in places for c in range(cells)])
 
 
 def shared_offset(addresses: np.ndarray, name: str) -> np.ndarray:

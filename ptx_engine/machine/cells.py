@@ -214,6 +214,23 @@ def assemble(arena: Arena, formats: CellFormats, columns: Sequence[Column], what
     return Sym(tuple(parts))
 
 
+def picked(arena: Arena, formats: CellFormats, ids: np.ndarray, tags: np.ndarray, picks: np.ndarray, what: str) -> list[Value]:
+    """Cells ``picks`` (registers, cells of a register, lanes of a warp) of a table (warps, cells of a warp) read as registers."""
+    columns = _picked_columns(ids, picks)
+    tag = int(tags[0, 0])
+    alike = tag != UNINITIALISED and bool((tags == tag).all())
+    labels: Sequence[int] | np.ndarray = [tag] * len(columns) if alike else _picked_columns(tags, picks)
+    cells = list(zip(columns, labels))
+    count = picks.shape[1]
+    return [assemble(arena, formats, cells[i : i + count], what) for i in range(0, len(cells), count)]
+
+
+def _picked_columns(table: np.ndarray, picks: np.ndarray) -> np.ndarray:
+    """One row per cell of a register, lane by lane."""
+    taken = table.take(picks.reshape(-1), axis=1).reshape(len(table), -1, picks.shape[2])
+    return np.ascontiguousarray(taken.swapaxes(0, 1)).reshape(taken.shape[1], -1)
+
+
 def uniform_tag(tags: "int | np.ndarray") -> int | None:
     """The one tag of a column, None if lanes differ."""
     if isinstance(tags, int):

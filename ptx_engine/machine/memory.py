@@ -6,7 +6,6 @@ reports all faults.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from time import perf_counter
 
 import numpy as np
@@ -19,7 +18,7 @@ from ptx_engine.isa.move import LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW, WINDO
 from ptx_engine.isa.values import BITS, F16, F32, F64, Fmt, Sym, Value, choose, join, split_bits, take
 from ptx_engine.launch import Role
 from ptx_engine.machine import atomics
-from ptx_engine.machine.cells import UNINITIALISED, Column, assemble, join_bits, to_cells, without_holes
+from ptx_engine.machine.cells import UNINITIALISED, Column, assemble, join_bits, picked, to_cells, without_holes
 from ptx_engine.machine.elements import byte_offset, element_index, elements_of, spread, stored_values
 from ptx_engine.machine.memory_checks import MemoryChecks
 from ptx_engine.machine.tensors import TensorMemory
@@ -388,9 +387,9 @@ class Memory(MemoryChecks):
             self._check_initialised(g, "shared", [(ids[:, j], tags[:, j]) for j in range(count)], address, 16, instruction)
         return ids, tags
 
-    def assemble(self, columns: Sequence[Column], what: str) -> Value:
-        """Cells read as one register."""
-        return assemble(self.arena, self.formats, columns, what)
+    def registers(self, ids: np.ndarray, tags: np.ndarray, picks: np.ndarray, what: str) -> list[Value]:
+        """Cells (warps, cells of a warp) read as registers: ``picks`` (registers, cells of a register, lanes of a warp) says which."""
+        return picked(self.arena, self.formats, ids, tags, picks, what)
 
     def async_copy(
         self, g: Group, shared: "int | np.ndarray", source: "int | np.ndarray", size: int, source_size: Value, instruction: int
