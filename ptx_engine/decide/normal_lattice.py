@@ -90,7 +90,7 @@ class Lattice:
         if len(poly) > _MAX_OPENED:
             return None
         ring = self.forms.ring
-        found, opened = None, 1
+        found, atom, opened = None, -1, 1
         for t, c in poly.items():
             ordered = [a for a, _ in ring.powers[t] if ring.atoms[a].kind in ORDERED]
             if not ordered:
@@ -103,8 +103,12 @@ class Lattice:
             size = len(ring.atoms[ordered[0]].args)
             plain = (c > 0 or len(poly) == 1) and ring.atoms[ordered[0]].kind is Kind.MAXIMUM and found is None
             opened *= 1 if plain and len(poly) <= 2 else size
-            found = t
-        return found if opened <= _MAX_ARGUMENTS else None
+            found, atom = t, ordered[0]
+        if found is None or opened > _MAX_ARGUMENTS:
+            return None
+        # over a common denominator a clamp stands in every term of the denominator: one opened leaves the others, whose opening brings the
+        # next power of it, without end
+        return found if all(t == found or all(a != atom for a, _ in ring.powers[t]) for t in poly) else None
 
     def _mapped(self, atom: int, affine: Callable[[Poly], Poly], reverse: bool) -> int:
         """The formula of an affine image of a maximum or lattice atom; ``reverse`` swaps max and min."""

@@ -96,8 +96,10 @@ class Rounding:
         k = self._denominator(p)
         for t in sorted(p, reverse=True):
             inner = self.inner_floor(t) if p[t] * k in (1, -1) else None
+            if inner is None:
+                continue
             others = {s: small(mpq(c) * k) for s, c in p.items() if s != t}
-            if inner is None or not integral(self.ring, others):
+            if not integral(self.ring, others):
                 continue
             if p[t] < 0 and k == 2 and any(s != ONE_TERM for s in others):
                 continue  # stays in sight: ((x - t) / 2 + t) / n, where t is a floor itself, is how compilers divide by some constants
