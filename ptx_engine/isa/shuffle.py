@@ -182,5 +182,6 @@ def activemask(d: Decode) -> Step:
 def fence(d: Decode) -> Step:
     d.expect(0)
     scope = {"gl": "gpu"}.get(d.mods["level"], d.mods["level"])
+    total = d.mods.get("sem", "sc") == "sc"  # membar is fence.sc
     order, pc = d.env.order, d.pc
-    return lambda g: order.fence(pc, g.threads, scope)
+    return lambda g: order.fence(pc, g.threads, scope, total)

@@ -63,7 +63,7 @@ class OrderPort(Protocol):
 
     def warp_barrier(self, instruction: int, threads: np.ndarray) -> None: ...
 
-    def fence(self, instruction: int, threads: np.ndarray, scope: Scope) -> None: ...
+    def fence(self, instruction: int, threads: np.ndarray, scope: Scope, total: bool = False) -> None: ...
 
     def exit(self, threads: np.ndarray, instruction: int) -> None: ...
 
@@ -140,7 +140,7 @@ class NoOrder:
 
     def warp_barrier(self, instruction: int, threads: np.ndarray) -> None: ...
 
-    def fence(self, instruction: int, threads: np.ndarray, scope: Scope) -> None: ...
+    def fence(self, instruction: int, threads: np.ndarray, scope: Scope, total: bool = False) -> None: ...
 
     def exit(self, threads: np.ndarray, instruction: int) -> None: ...
 
@@ -186,6 +186,6 @@ class SpecEvents:
         """``cp.async.wait_all``: copies that were never committed too."""
         self.order.wait_group(instruction, threads, WAIT_ALL)
 
-    def fence(self, instruction: int, threads: np.ndarray, scope: str) -> None:
-        """A fence of a scope by its PTX name."""
-        self.order.fence(instruction, threads, Scope(scope))
+    def fence(self, instruction: int, threads: np.ndarray, scope: str, total: bool) -> None:
+        """A fence of a scope by its PTX name; ``total``: ``fence.sc``."""
+        self.order.fence(instruction, threads, Scope(scope), total)

@@ -419,12 +419,12 @@ class OrderChecker:
         self._beyond_barriers = self._phased = self._replays = self._report.phased = True
         self._events.append(event)
 
-    def fence(self, instruction: int, threads: np.ndarray, scope: Scope) -> None:
-        """``fence.acq_rel``, ``fence.sc``, ``membar``"""
+    def fence(self, instruction: int, threads: np.ndarray, scope: Scope, total: bool = False) -> None:
+        """``fence.acq_rel``; ``total``: ``fence.sc`` and ``membar``, which are in one order with all others of their kind."""
         self.settle(instruction, threads)
         self._stand(threads, 0)
         self._fences = True
-        self._events.append(Fence(self._tick(), self._batch, threads, scope.beyond_cta))
+        self._events.append(Fence(self._tick(), self._batch, threads, scope.beyond_cta, total))
 
     def exit(self, threads: np.ndarray, instruction: int = -1) -> None:
         """Threads exit (by an instruction). Later barriers of their CTA do not wait for them and say nothing about their accesses."""

@@ -10,7 +10,7 @@ patterns, morally strong operations, causality order).
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -22,7 +22,9 @@ from ptx_engine.order.phases import Await, PhaseEnd, PhaseEvent, Phases, Renewal
 from ptx_engine.order.records import ASYNC, ATOMIC, OBJECT, WRITE, AtomicKind, Batch, MemoryOrder, Observation, Space
 from ptx_engine.order.suppositions import Suppositions
 
-#: CTA number -> times per thread: its accesses, its asynchronous agent's, its execution. Never changed once made.
+#: CTA number -> times per thread: its accesses, its asynchronous agent's, its execution. Never changed once made. Under the keys of
+#: ``_at_fences`` and ``_observed``, below zero, stand two more clocks, which come along wherever causality order leads: what was
+#: known at the ``fence.sc`` that came before, and what was known at such fences before atomic writes that have been read.
 Clock = dict[int, np.ndarray]
 NOTHING: Clock = {}
 
@@ -86,10 +88,13 @@ class Atomic:
 
 @dataclass(slots=True)
 class Fence:
+    """``total``: one of the fences that have a total order among themselves (``fence.sc``)."""
+
     seq: int
     batch: Batch
     threads: np.ndarray
     beyond_cta: bool
+    total: bool = False
 
 
 @dataclass(slots=True)
@@ -125,6 +130,8 @@ class _Location:
 
     wide: Clock | None = None
     narrow: dict[int, Clock] = field(default_factory=dict)
+    #: what was known at fences of the total order before the writes
+    fenced: Clock = field(default_factory=dict)
 
 
 @dataclass
@@ -134,6 +141,20 @@ class _Fenced:
     wide: Clock | None = None
     narrow: Clock | None = None
     pending: list[tuple[bool, Clock | None, Clock | None]] = field(default_factory=list)
+
+
+def _at_fences(cta: int) -> int:
+    return -1 - 2 * cta
+
+
+def _observed(cta: int) -> int:
+    return -2 - 2 * cta
+
+
+def _part(clock: Clock, key: Callable[[int], int]) -> Clock:
+    """The clock that stands under keys of a kind."""
+    offset = -key(0)
+    return {(-k - offset) // 2: row for k, row in clock.items() if k < 0 and (-k - offset) % 2 == 0}
 
 
 def joined(clocks: Iterable[Clock]) -> Clock:
@@ -345,6 +366,8 @@ class Clocks:
         """Who has executed up to when, without any visibility of memory."""
         blind: Clock = {}
         for cta, row in clock.items():
+            if cta < 0:
+                continue
             blind[cta] = np.full(3 * self._n, -1, np.int64)
             blind[cta][2 * self._n :] = row[2 * self._n :]
         return blind
@@ -360,9 +383,16 @@ class Clocks:
         for thread in event.batch.grid_threads(event.threads).tolist():
             state = self._fenced.setdefault(thread, _Fenced())
             known = [self._now.get(thread, {})]
+            total = event.total and event.beyond_cta
+            if total:
+                known.append(_part(known[0], _observed))
             for wide_access, narrow, wide in state.pending:
                 known += [c for c in (narrow, wide if wide_access and event.beyond_cta else None) if c is not None]
-            self._set(thread, event.seq, joined(known))
+            clock = joined(known)
+            if total:
+                own = self._with_own(clock, [thread], event.seq)
+                clock = {**clock, **{_at_fences(cta): row for cta, row in own.items() if cta >= 0}}
+            self._set(thread, event.seq, clock)
             if event.beyond_cta:
                 state.pending = []
             state.narrow = self._snapshot(thread, event.seq)
@@ -383,7 +413,16 @@ class Clocks:
                 self._publish(event, thread, cta, place)
 
     def _observe(self, event: Atomic, thread: int, cta: int, place: _Location) -> None:
-        """The read half: acquire now, or keep for a later fence."""
+        """The read half: acquire now, or keep for a later fence.
+
+        A ``fence.sc`` before a write that is read comes before one after the read in their total order, and so synchronises with it,
+        whichever threads execute them: the other way round the read would come before the write that it reads. PyTorch's reductions
+        and most split-K kernels end so: every thread fences, a barrier, one thread counts.
+        """
+        if event.beyond_cta and place.fenced:
+            self.observed = True
+            seen_at_fences = {_observed(other): row for other, row in place.fenced.items()}
+            self._set(thread, event.seq, joined([self._now.get(thread, {}), seen_at_fences]))
         narrow, wide = place.narrow.get(cta), place.wide
         if narrow is None and wide is None:
             return
@@ -397,7 +436,9 @@ class Clocks:
     def _publish(self, event: Atomic, thread: int, cta: int, place: _Location) -> None:
         """The write half: a store starts a new release sequence, a read-modify-write continues the one there is."""
         if event.kind is AtomicKind.STORE:
-            place.wide, place.narrow = None, {}
+            place.wide, place.narrow, place.fenced = None, {}, {}
+        if event.beyond_cta and (at_fences := _part(self._now.get(thread, NOTHING), _at_fences)):
+            place.fenced = joined([place.fenced, at_fences])
         fenced = self._fenced.get(thread, _Fenced())
         own = self._snapshot(thread, event.seq) if event.order.releases else None
         narrow = [c for c in (own, fenced.narrow) if c is not None]

@@ -57,6 +57,11 @@ CASES: dict[str, Case] = {
         {"dst": tensor("out", "f32", 5, 50), "src": tensor("in", "f32", 5, 50), "batch": 5, "stride": 50, "count": 50},
         (2, (32, 2)), (5, 1), entry="softmax_warp_forward<6, false>",
     ),
+    "splitk_semaphore": Case(
+        {"A": tensor("in", "f32", 4, 24), "B": tensor("in", "f32", 24, 8), "C": tensor("out", "f32", 4, 8), "ws": tensor("inout", "f32", 3, 4, 8),
+         "sem": tensor("inout", "s32", 1, contents=[0]), "M": 4, "N": 8, "K": 24, "splits": 3},
+        ((1, 1, 3), (8, 4)), (1, (8, 4)), outputs=("C",),
+    ),
 }  # fmt: skip
 
 
