@@ -45,6 +45,24 @@ _COLOURS = dict(zip("rgba", "xyzw"))
 #: opcodes whose subscripted operand is an access; elsewhere it is an address
 _ACCESSES = frozenset(("ld", "st", "ldu", "ldmatrix", "stmatrix", "atom", "red", "prefetch", "prefetchu", "wmma"))
 
+#: what the ISA writes first in accesses and atomics, in its order. ptxas takes them in any order, and CUTLASS writes
+#: ``ld.global.acquire.gpu.b32``: whoever reads a flattened function finds the ISA's order
+_LEADING = frozenset(("ld", "st", "atom", "red"))
+_RANKS = {
+    modifier: rank
+    for rank, modifiers in enumerate(
+        (("weak", "volatile", "mmio", "relaxed", "acquire", "release", "acq_rel"), ("cta", "cluster", "gpu", "sys"),
+         ("global", "shared", "shared::cta", "shared::cluster", "local", "const", "param", "param::entry", "param::func"))
+    )
+    for modifier in modifiers
+}  # fmt: skip
+
+
+def _in_order(modifiers: tuple[str, ...]) -> tuple[str, ...]:
+    """Semantics, scope, space, then the others as they stand."""
+    ranks = [_RANKS.get(modifier, len(_RANKS)) for modifier in modifiers]
+    return modifiers if ranks == sorted(ranks) else tuple(sorted(modifiers, key=lambda modifier: _RANKS.get(modifier, len(_RANKS))))
+
 
 def flatten(function: Function, module: Module) -> FlatFunction:
     """The function without scopes and labels; instructions that need no change are shared with it.
@@ -178,6 +196,8 @@ class _Flattener:
                 )
         if guard is not instruction.predicate or not all(map(is_, operands, instruction.operands)):
             instruction = replace(instruction, operands=tuple(operands), predicate=guard)
+        if instruction.opcode in _LEADING and (modifiers := _in_order(instruction.modifiers)) != instruction.modifiers:
+            instruction = replace(instruction, modifiers=modifiers)
         self.instructions.append(instruction)
 
     def _check_target(self, scope: Scope, instruction: Instruction) -> None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from ptx_engine.launch import Role, ScalarArg, TensorArg
@@ -40,7 +41,7 @@ class Case:
         for name, value in self.args.items():
             if isinstance(value, tuple):
                 role, dtype, shape, contents = value
-                value = TensorArg(name, dtype, shape, role, contents=contents)
+                value = TensorArg(name, dtype, shape, role, contents=np.array(contents) if isinstance(contents, list) else contents)
             elif isinstance(value, str):
                 value = ScalarArg(name, value, "symbolic")
             found[name] = value
@@ -61,6 +62,11 @@ CASES: dict[str, Case] = {
         {"A": tensor("in", "f32", 4, 24), "B": tensor("in", "f32", 24, 8), "C": tensor("out", "f32", 4, 8), "ws": tensor("inout", "f32", 3, 4, 8),
          "sem": tensor("inout", "s32", 1, contents=[0]), "M": 4, "N": 8, "K": 24, "splits": 3},
         ((1, 1, 3), (8, 4)), (1, (8, 4)), outputs=("C",),
+    ),
+    "splitk_in_turn": Case(
+        {"A": tensor("in", "f32", 24), "B": tensor("in", "f32", 24, 64), "C": tensor("out", "f32", 64), "locks": tensor("inout", "s32", 1, contents=[0]),
+         "K": 24, "splits": 3},
+        (3, 64), (1, 64), (1, 2), outputs=("C",),
     ),
 }  # fmt: skip
 

@@ -23,6 +23,23 @@ def test_one_scope_shares_its_instructions() -> None:
     assert found.registers == {"%r1": "b32", "%r2": "b32", "%p1": "pred", "%rd1": "b64"}
 
 
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("ld.global.acquire.gpu.b32 %r1, [%rd1]", "ld.acquire.gpu.global.b32"),
+        ("st.global.volatile.b32 [%rd1], %r1", "st.volatile.global.b32"),
+        ("red.global.add.release.gpu.s32 [%rd1], %r1", "red.release.gpu.global.add.s32"),
+        ("atom.add.gpu.acq_rel.global.s32 %r1, [%rd1], %r2", "atom.acq_rel.gpu.global.add.s32"),
+        ("ld.shared::cta.gpu.relaxed.b32 %r1, [%rd1]", "ld.relaxed.gpu.shared::cta.b32"),
+        ("ld.global.nc.L2::128B.v2.b32 {%r1, %r2}, [%rd1]", "ld.global.nc.L2::128B.v2.b32"),
+        ("cvt.sat.rn.f32.f32 %r1, %r2", "cvt.sat.rn.f32.f32"),
+    ],
+)
+def test_semantics_scope_and_space_come_first_in_whatever_order_they_are_written(written: str, meant: str) -> None:
+    (found,) = flat(f"{REGISTERS} {written};").instructions
+    assert found.mnemonic == meant
+
+
 def test_labels_stand_at_the_next_instruction() -> None:
     found = flat("A: ret; { B: C: exit; } D: bra D; E:")
     assert found.labels == {"A": 0, "B": 1, "C": 1, "D": 2, "E": 3}
