@@ -5,8 +5,23 @@ from __future__ import annotations
 import numpy as np
 
 from ptx_engine.errors import NotStructuredError
+from ptx_engine.isa.fields import cut, fields_of, to_value
 from ptx_engine.isa.reinterpret import integer_of, pieces_of, width_of
-from ptx_engine.isa.values import BITS, PARTLY, Fmt, Part, Sym, Value, as_parts, const_part, int_fmt, is_partial, split_bits, uninitialised
+from ptx_engine.isa.values import (
+    BITS,
+    PARTLY,
+    UINT,
+    Fmt,
+    Part,
+    Sym,
+    Value,
+    as_parts,
+    const_part,
+    int_fmt,
+    is_partial,
+    split_bits,
+    uninitialised,
+)
 from ptx_engine.machine.same_value import BITS_BASE
 from ptx_engine.machine.tensors import TensorMemory
 from ptx_engine.terms import Arena, Ids
@@ -23,6 +38,18 @@ def element_index(tensor: TensorMemory, address: "int | np.ndarray") -> "int | n
     if isinstance(address, int):
         return (address - tensor.buffer.address) >> shift
     return ((address - np.uint64(tensor.buffer.address)) >> np.uint64(shift)).astype(np.int64)
+
+
+def piece_of_element(arena: Arena, whole: Value, bits: int, low: int, width: int) -> Value | None:
+    """Bits [low, low + width) of an element of ``bits`` bits, as a register; None where they are not in it or have no meaning."""
+    if low + width > bits or whole is None:
+        return None
+    if isinstance(whole, Sym):
+        return to_value(arena, cut(fields_of(whole, bits), low, width))
+    if isinstance(whole, int):
+        return whole >> low & (1 << width) - 1
+    found: np.ndarray = (whole >> whole.dtype.type(low)).astype(UINT[width])
+    return found
 
 
 def elements_of(tensor: TensorMemory, values: list[Value], widths: tuple[int, ...]) -> list[Ids]:

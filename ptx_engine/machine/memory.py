@@ -19,7 +19,7 @@ from ptx_engine.isa.values import BITS, F16, F32, F64, Fmt, Sym, Value, choose, 
 from ptx_engine.launch import Role
 from ptx_engine.machine import atomics
 from ptx_engine.machine.cells import UNINITIALISED, Column, assemble, join_bits, picked, to_cells, without_holes
-from ptx_engine.machine.elements import byte_offset, element_index, elements_of, spread, stored_values
+from ptx_engine.machine.elements import byte_offset, element_index, elements_of, piece_of_element, spread, stored_values
 from ptx_engine.machine.memory_checks import MemoryChecks
 from ptx_engine.machine.tensors import TensorMemory
 from ptx_engine.order.records import Space
@@ -271,11 +271,8 @@ class Memory(MemoryChecks):
             )
         index = element_index(tensor, address)
         per = [w // tensor.fmt.bits for w in widths]
-        if 0 in per or any(w % tensor.fmt.bits for w in widths):
-            raise NotStructuredError(
-                f"a load of {widths[0]} bits reads part of an element of {tensor.buffer.arg.name} ({tensor.fmt.name})",
-                feature="torn element",
-            )
+        if any(w % tensor.fmt.bits for w in widths):
+            return self._pieces(g, number, address, widths, instruction)
         last = sum(per)
         values: list[Value] = []
         k = 0
@@ -288,6 +285,31 @@ class Memory(MemoryChecks):
             k += count
         if tensor.buffer.input is None and any(tensor.undefined(index + j) for j in range(last)):
             self._report_unwritten(g, tensor, index, last, instruction)
+        return values
+
+    def _pieces(self, g: Group, number: int, address: "int | np.ndarray", widths: tuple[int, ...], instruction: int) -> list[Value]:
+        """Loads of less than an element, as compilers narrow ``(q[i] >> 4) & 15``: bits of the element. Raises NotStructuredError."""
+        tensor = self.tensors[number]
+        inside = byte_offset(tensor, address) % (tensor.element_bytes if isinstance(address, int) else np.uint64(tensor.element_bytes))
+        if isinstance(inside, np.ndarray):
+            if (inside != inside[0]).any():
+                return self._apart(g, address, widths, instruction, inside)  # type: ignore[arg-type]
+            inside = int(inside[0])
+        index, bits, at = element_index(tensor, address), tensor.fmt.bits, 8 * int(inside)
+        values: list[Value] = []
+        for width in widths:
+            k, low = divmod(at, bits)
+            known = tensor.concrete_bits(index + k) if tensor.contents is not None else None
+            whole = tensor.element_value([tensor.load(index + k)], bits) if known is None else known
+            values.append(piece_of_element(self.arena, whole, bits, low, width))
+            if values[-1] is None:
+                raise NotStructuredError(
+                    f"a load of {width} bits reads part of an element of {tensor.buffer.arg.name} ({tensor.fmt.name})",
+                    feature="torn element",
+                )
+            if tensor.buffer.input is None and tensor.undefined(index + k):
+                self._report_unwritten(g, tensor, index + k, 1, instruction)
+            at += width
         return values
 
     def _report_unwritten(self, g: Group, tensor: TensorMemory, index: "int | np.ndarray", count: int, instruction: int) -> None:
@@ -303,10 +325,14 @@ class Memory(MemoryChecks):
 
     def _load_many(self, g: Group, address: np.ndarray, widths: tuple[int, ...], instruction: int, number: np.ndarray) -> list[Value]:
         """Lanes read different tensors: one load per tensor, joined."""
+        return self._apart(g, address, widths, instruction, number)
+
+    def _apart(self, g: Group, address: np.ndarray, widths: tuple[int, ...], instruction: int, kinds: np.ndarray) -> list[Value]:
+        """One load for the lanes of each kind, joined."""
         pieces: list[list[Value]] = []
         places: list[np.ndarray] = []
-        for n in np.unique(number):
-            where = np.flatnonzero(number == n)
+        for n in np.unique(kinds):
+            where = np.flatnonzero(kinds == n)
             pieces.append(self._load_global(g.subset(where, ()), address[where], widths, instruction))
             places.append(where)
         back = np.argsort(np.concatenate(places))

@@ -120,10 +120,18 @@ def test_halves_move_as_parts_of_words() -> None:
     assert ids.tolist() == expected
 
 
-def test_a_torn_half_is_refused() -> None:
-    body = "ld.param.u64 %d2, [x];\nld.global.b16 %h1, [%d2];"
+def test_halves_of_a_float_meet_again_or_are_refused() -> None:
+    body = (
+        "ld.param.u64 %d1, [out];\nld.param.u64 %d2, [x];\nld.global.b16 %h1, [%d2];\nld.global.b16 %h2, [%d2+2];\n"
+        "mov.b32 %r1, {FIRST, SECOND};\nst.global.b32 [%d1], %r1;"
+    )
+    args = [TensorArg("out", "f32", (1,), Role.OUT), TensorArg("x", "f32", (4,), Role.IN)]
+    whole = body.replace("FIRST", "%h1").replace("SECOND", "%h2")
+    execution, arena = run(module(whole, ("u64 out", "u64 x")), args)
+    assert execution.footprints["out"].ids.tolist() == [arena.inputs[0].ids(0)]
+    swapped = body.replace("FIRST", "%h2").replace("SECOND", "%h1")
     with pytest.raises(NotStructuredError, match="part of an element"):
-        run(module(body, ("u64 x",)), [TensorArg("x", "f32", (4,), Role.IN)])
+        run(module(swapped, ("u64 out", "u64 x")), args)
 
 
 def test_load_after_store_sees_the_stored_value() -> None:
