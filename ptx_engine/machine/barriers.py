@@ -135,6 +135,9 @@ class Barriers:
         return done
 
     def _complete_one(self, number: int, entries: list[Waiting]) -> list[Completed]:
+        if len(entries) == 1 and entries[0].count is None and entries[0].group.n == int(self.live.sum()):
+            self.waiting.remove(entries[0])  # all threads that run have come together
+            return [self._completed(number, entries)]
         counts = np.zeros(len(self.live), np.int64)
         for w in entries:
             counts += np.bincount(w.group.threads // self.block_threads, minlength=len(self.live))

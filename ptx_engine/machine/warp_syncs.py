@@ -78,7 +78,9 @@ class WarpSyncs:
         ``quiet`` says that nothing follows where its ways meet. A lane that passed a barrier by, and exited later, is not one of them."""
         excused = self.gone().copy()
         parted = np.flatnonzero(self._parted_at >= 0)
-        busy = [branch for branch in np.unique(self._parted_at[parted]).tolist() if not quiet(branch)]
+        busy = [branch for branch in np.unique(self._parted_at[parted]).tolist() if not quiet(branch)] if len(parted) else []
+        if not busy:
+            return excused
         threads = parted[np.isin(self._parted_at[parted], busy)]
         slot, tid = np.divmod(threads, self.block_threads)
         warp = slot * (-(-self.block_threads // WARP)) + tid // WARP
