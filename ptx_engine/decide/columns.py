@@ -211,6 +211,13 @@ class Columns:
                 nodes[k] = self._by_hash[keys[k]] = node
         return np.array(nodes, np.int64)
 
+    def moved(self, part: int, base: np.ndarray, step: int, count: int) -> np.ndarray:
+        """Nodes (count,) of the columns ``base - k * step`` of inputs, base (blocks of ``part``)."""
+        if (base == base[0]).all():
+            return self._resolve_uniform(base[0] - step * np.arange(count))
+        ((number, _, chosen),) = self._coarsened(part, base[None])
+        return self.shifted(number, chosen[0], step, count)
+
     def _intern(self, part: int, ids: np.ndarray) -> np.ndarray:
         hashes = (ids.astype(np.int64) @ self.partitions[part].weights).tolist()
         table = self._by_hash

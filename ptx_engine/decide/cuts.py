@@ -20,6 +20,7 @@ from ptx_engine.decide.twins import ID_SLOT, find_twins
 from ptx_engine.terms.arena import CONST_CAP, Arena, Input, NaryRecord
 from ptx_engine.terms.constants import Const
 from ptx_engine.terms.ops import TABLE, Op
+from ptx_engine.terms.turns import Turns, spans_of
 
 #: arenas with fewer terms are proved whole
 SMALL = 4096
@@ -55,6 +56,8 @@ class CutView:
         self.partial = partial
         #: the greatest id of a leaf
         self.end = end_of_inputs(arena)
+        #: none: operands that are mapped do not move by steps
+        self.turns: list[Turns] = []
         self.consts: list[Const] = arena.consts
         self.inputs: list[Input] = arena.inputs
         op, a, b, c = arena.columns()
@@ -219,10 +222,18 @@ def _is_forest(arena: Arena) -> bool:
         return False
     if any(int(side.max(initial=-1)) >= CONST_CAP for record in arena.dots for side in (record.rows, record.cols)):
         return False  # (accumulators are used once, unless a product is added to twice)
-    spans = [slice(start, start + _CHUNK) for start in range(CONST_CAP, len(op), _CHUNK)]
+    spans = [slice(start, stop) for start, stop in _between(arena, len(op))]
     used = sum(int(np.count_nonzero(column[span] >= CONST_CAP)) for span in spans for column in columns)  # (a slot without operand holds 0)
+    used += sum(_used_in_turns(turns, columns) for turns in arena.turns)
     used += sum(int(np.count_nonzero(record.acc >= CONST_CAP)) for record in arena.dots)
     return used <= len(op) - CONST_CAP
+
+
+def _used_in_turns(turns: Turns, columns: Sequence[np.ndarray]) -> int:
+    """How many operands of a loop's nodes are nodes: of the second turn as many as of each one after it, as they move together or not
+    at all."""
+    first_and_second = [int(np.count_nonzero(turns.table(column)[:2] >= CONST_CAP, axis=1) @ [1, turns.turns - 1]) for column in columns]
+    return sum(first_and_second)
 
 
 def _candidates(arena: Arena, uses: np.ndarray, twin: np.ndarray) -> np.ndarray:
@@ -283,10 +294,8 @@ def _uses(arena: Arena, outputs: np.ndarray) -> np.ndarray:
 
 def _between(arena: Arena, end: int) -> Iterator[tuple[int, int]]:
     """What was not emitted in turns, in pieces."""
-    start = CONST_CAP
-    for first, after in [*((turns.first, turns.stop) for turns in arena.turns), (end, end)]:
-        yield from ((begin, min(begin + _CHUNK, first)) for begin in range(start, first, _CHUNK))
-        start = after
+    for first, stop in spans_of(arena.turns, CONST_CAP, end):
+        yield from ((begin, min(begin + _CHUNK, stop)) for begin in range(first, stop, _CHUNK))
 
 
 def _count_turns(uses: np.ndarray, table: TurnTable) -> None:

@@ -16,6 +16,7 @@ from ptx_engine.decide.shape_hash import hash_int, mix
 from ptx_engine.decide.steps import ID_SLOTS
 from ptx_engine.terms.arena import CONST_CAP, NEG_INF, POS_INF, ZERO, Arena
 from ptx_engine.terms.ops import TABLE, Op
+from ptx_engine.terms.turns import spans_of
 
 #: operators that are undefined somewhere
 PARTIAL = (Op.SQRT, Op.LOG2, Op.POW, Op.DIV, Op.FLOORDIV, Op.TRUNCDIV, Op.TRUNCREM)
@@ -266,10 +267,13 @@ def first_infinite(arena: Arena, last: int) -> int:
     """The first term before ``last`` that takes an infinity and is no maximum or minimum in which it is neutral; ``last`` if there is
     none."""
     op, *columns = arena.columns()
+    # what takes a constant in a loop's turns takes it in each of them, but for the first one
+    spans = [(start, stop) for start, stop in spans_of(arena.turns, CONST_CAP, len(op), kept=2) if start < last]
     for slot, column in enumerate(columns):
-        users = np.flatnonzero(_infinite(column[CONST_CAP:last])) + CONST_CAP
-        users = users[_USED[slot][op[users]]]
-        last = min([last, *(int(i) for i in users if Op(int(op[i])) not in _EXTREME)])
+        for start, stop in spans:
+            users = np.flatnonzero(_infinite(column[start : min(stop, last)])) + start
+            users = users[_USED[slot][op[users]]]
+            last = min([last, *(int(i) for i in users if Op(int(op[i])) not in _EXTREME)])
     for nary in arena.naries:
         infinite = _infinite(nary.operands)
         if nary.first < last and infinite.any() and (op[nary.first] == np.uint8(Op.NSUM) or infinite.all(axis=1).any()):
@@ -278,7 +282,7 @@ def first_infinite(arena: Arena, last: int) -> int:
 
 
 def _infinite(ids: np.ndarray) -> np.ndarray:
-    return np.asarray((ids == POS_INF) | (ids == NEG_INF))
+    return np.asarray((ids | 1) == (POS_INF | NEG_INF))  # (these are 2 and 3)
 
 
 def _fresh(operands: Iterable[np.ndarray], seen: np.ndarray, low: int) -> np.ndarray:

@@ -105,13 +105,17 @@ class Vanished:
         return np.asarray(self._ids[np.concatenate(chosen)])
 
 
+_PARTIAL_SOMEWHERE = np.zeros(256, bool)
+_PARTIAL_SOMEWHERE[list(PARTIAL_SOMEWHERE)] = True
+
+
 def _dropped(arena: Arena) -> np.ndarray:
     """Nodes that vanished and may be undefined, or infinite: as terms were made, and beside the zeros of products of matrices, where they
     are left out of the sums that are compared."""
     if not arena.dropped and not arena.dots:
         return np.zeros(0, np.int32)
-    codes, emissions = arena.columns()[0], np.array(arena.emissions, np.int64)
-    partial = np.isin(codes[emissions], PARTIAL_SOMEWHERE)  # (an emission is of one operator)
+    codes, emissions = arena.columns()[0], np.frombuffer(arena.emissions, np.intc)
+    partial = _PARTIAL_SOMEWHERE[codes[emissions]]  # (an emission is of one operator)
     first = first_infinite(arena, int(emissions[partial.argmax()]) if partial.any() else len(arena))
     parts = list(arena.dropped)
     for record in arena.dots:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from ptx_engine.terms.arena import Input, NaryRecord
 from ptx_engine.terms.constants import Const
 from ptx_engine.terms.ops import Op
+from ptx_engine.terms.turns import Turns
 
 
 class NaryRecords(Protocol):
@@ -18,12 +20,15 @@ class NaryRecords(Protocol):
 
 
 class TermView(Protocol):
-    """Columns of operators and operands, wide reductions, constants and inputs."""
+    """Columns of operators and operands, wide reductions, constants, inputs, and what was emitted in turns of loops (where that is
+    still so of operands)."""
 
     @property
     def consts(self) -> list[Const]: ...
     @property
     def inputs(self) -> list[Input]: ...
+    @property
+    def turns(self) -> Sequence[Turns]: ...
     @property
     def naries(self) -> NaryRecords: ...
 

@@ -19,6 +19,7 @@ from ptx_engine.decide.dot_lists import DotLists
 from ptx_engine.decide.term_view import TermView
 from ptx_engine.terms.arena import CONST_CAP, NAN, NEG_INF, POS_INF, UNDEF, ZERO
 from ptx_engine.terms.ops import TABLE, Op
+from ptx_engine.terms.turns import TurnPlaces
 
 #: template-only operator codes: a variable that stands for an input column, and one for a column of constants
 INPUT, CONSTANTS = 250, 251
@@ -234,6 +235,8 @@ class Walker:
     def _loop(self, op: Op, part: int, node: int, ids: np.ndarray) -> bool:
         """Take a column with those that a loop left below it at equal distances, if there are such."""
         follow = self._c if op is Op.FMA else self._a
+        if self._turns(op, part, node, ids):
+            return True
         places = equidistant(self._op, follow, op, ids, min(self._reach, _LOOP_IDS // len(ids)))
         if places is None:
             return False
@@ -255,6 +258,56 @@ class Walker:
             self._ops[above[i]] = op
             self._args[above[i]] = (*operands, below[i]) if op is Op.FMA else (below[i], *operands)
         return True
+
+    def _turns(self, op: Op, part: int, node: int, ids: np.ndarray) -> bool:
+        """Take a column with those below it in loops' turns, if all they add are products of inputs: nothing of a turn need be looked at
+        that is known from another one."""
+        where = TurnPlaces.of(self._arena.turns, ids)
+        chain = self._one_turn(op, where, ids) if where is not None else None
+        if where is None or chain is None:
+            return False
+        slots, count, length = (0, 1) if op is Op.FMA else (1,), where.turn - 1, len(chain)
+        factors: list[tuple[int, np.ndarray, int]] = []
+        for slot in slots:
+            for link in chain:
+                top, steps = (self._a, self._b)[slot][link], where.steps(slot, link)
+                step, high = int(steps[0]), int(top.max())
+                if (steps != step).any() or max(high, high - (count - 1) * step) >= 0:
+                    return False  # (nodes are met in waves, as other columns of them are)
+                factors.append((slot, top, step))
+        columns = self._columns
+        nodes = np.empty(length * count + 1, np.int64)
+        nodes[0] = node
+        for i, link in enumerate([*chain[1:], ids - np.int32(where.width)], 1):
+            nodes[i : length * count : length] = columns.shifted(part, link, where.width, count - (i == length))
+        last = ids - np.int32(count * where.width)
+        nodes[-1:] = columns.resolve(part, last[None])
+        self._extend()
+        operands = np.empty((len(slots), length * count), np.int64)
+        for i, (slot, top, step) in enumerate(factors):
+            operands[slot - slots[0], i % length :: length] = columns.moved(part, top, step, count)
+        self._extend()
+        fresh = [0, *(i for i in range(1, length * count) if self._ops[nodes[i]] == INPUT)]
+        self._meter.spend(len(fresh) - 1)
+        above, below = nodes.tolist(), nodes[1:].tolist()
+        for i, mine in zip(fresh, operands[:, fresh].T.tolist()):
+            self._ops[above[i]] = op
+            self._args[above[i]] = (*mine, below[i]) if op is Op.FMA else (below[i], *mine)
+        return True
+
+    def _one_turn(self, op: Op, where: TurnPlaces, ids: np.ndarray) -> list[np.ndarray] | None:
+        """The columns of a chain from one down to the same one a turn before, that one left out, if it goes on so in every turn but the
+        first: places are the same in all turns, and operands move by steps."""
+        slot = 2 if op is Op.FMA else 0
+        follow, chain = (self._a, self._b, self._c)[slot], [ids]
+        while len(chain) <= _CHAIN:
+            link = follow[chain[-1]]
+            if (where.steps(slot, chain[-1]) != where.width).any() or (link < where.first).any() or (self._op[link] != np.uint8(op)).any():
+                return None
+            if (link == ids - np.int32(where.width)).all():
+                return chain
+            chain.append(link)
+        return None
 
     def _linked(self, part: int, nodes: np.ndarray, ids: np.ndarray, chain: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Columns together with those of a chain below them that have not been met."""

@@ -36,6 +36,7 @@ from ptx_engine.machine.turn_values import (
 )
 from ptx_engine.terms import ZERO, Ids
 from ptx_engine.terms.storage import has_const
+from ptx_engine.terms.turns import TurnOperand
 
 if TYPE_CHECKING:
     from ptx_engine.machine.program import Block
@@ -337,29 +338,28 @@ class _Turns:
     def _emit(self, turns: int, widths: list[int], offsets: list[int], ends: dict[int, TurnValue]) -> int:
         """Put the nodes of all turns into the arena; the first one's id."""
         codes = np.repeat(np.array([op for op, _, _, _ in self.rows], np.uint8), widths)
-        first, slots = self.arena.emit_turns(turns, codes, widths, [origin for _, _, _, origin in self.rows])
-        width = offsets[-1]
-        steps = np.arange(turns, dtype=np.int32)[:, None]
-        for place, out in enumerate(slots):
-            start, step = np.zeros(width, np.int64), np.zeros(width, np.int32)
-            entries: list[tuple[slice, Ids]] = []
-            for (_, operands, _, _), begin, end in zip(self.rows, offsets, offsets[1:]):
-                if place >= len(operands):
-                    continue
-                span, term = slice(begin, end), operands[place]
-                if isinstance(term, int):
-                    start[span] = term
-                    continue
-                if isinstance(term, Before):
-                    entries.append((span, term.ids))
-                    start[span], step[span] = self._ids(ends[term.slot], -1, first, offsets)
-                else:
-                    start[span], step[span] = self._ids(term, 0, first, offsets)
-            np.multiply(steps, step, out=out)
-            out += start.astype(np.int32)
-            for span, ids in entries:
-                out[0, span] = ids
+        first = len(self.arena)
+        moving = [self._moving(place, first, offsets, ends) for place in range(3)]
+        self.arena.emit_turns(turns, codes, widths, [origin for _, _, _, origin in self.rows], moving)
         return first
+
+    def _moving(self, place: int, first: int, offsets: list[int], ends: dict[int, TurnValue]) -> TurnOperand:
+        """One operand of all nodes of a turn, over the turns."""
+        width = offsets[-1]
+        start, step = np.zeros(width, np.int64), np.zeros(width, np.int32)
+        entries: list[tuple[slice, Ids]] = []
+        for (_, operands, _, _), begin, end in zip(self.rows, offsets, offsets[1:]):
+            if place >= len(operands):
+                continue
+            span, term = slice(begin, end), operands[place]
+            if isinstance(term, int):
+                start[span] = term
+            elif isinstance(term, Before):
+                entries.append((span, term.ids))
+                start[span], step[span] = self._ids(ends[term.slot], -1, first, offsets)
+            else:
+                start[span], step[span] = self._ids(term, 0, first, offsets)
+        return TurnOperand(start, step, entries)
 
     def _ids(self, term: TurnValue, turn: int, first: int, offsets: list[int]) -> tuple["int | np.ndarray", int]:
         """The ids of a term at a turn, and their step."""

@@ -22,7 +22,7 @@ from ptx_engine.terms import constants as k
 from ptx_engine.terms import spare
 from ptx_engine.terms.constants import Const, Special
 from ptx_engine.terms.ops import Op
-from ptx_engine.terms.turns import Turns
+from ptx_engine.terms.turns import TurnOperand, Turns
 
 if TYPE_CHECKING:
     from ptx_engine.terms.patterns import Guard, Pattern
@@ -361,25 +361,28 @@ class Storage:
         return min(self._max_terms + CONST_CAP, MAX_ID) - len(self)
 
     def emit_turns(
-        self, turns: int, codes: np.ndarray, widths: Sequence[int], origins: Sequence[object]
-    ) -> tuple[int, tuple[np.ndarray, np.ndarray, np.ndarray]]:
-        """Emit ``turns`` times the same emissions, each with its width and origin; ``codes``: operators of the nodes of one turn. The
-        result is the first id, and the operands to fill in: three arrays (turns, nodes of a turn), as ``Turns`` says."""
+        self, turns: int, codes: np.ndarray, widths: Sequence[int], origins: Sequence[object], operands: Sequence[TurnOperand]
+    ) -> None:
+        """Emit ``turns`` times the same emissions, each with its width and origin; ``codes``: operators of the nodes of one turn."""
         self.flush()
         width, first = len(codes), self.stored
         count = turns * width
         self._reserve(count)
         begins = np.cumsum([0, *widths[:-1]], dtype=np.intc)
-        made = Turns(first, turns, width, tuple(begins.tolist()), tuple(origins))
+        steps = (operands[0].step, operands[1].step, operands[2].step)
+        made = Turns(first, turns, width, tuple(begins.tolist()), tuple(origins), steps)
         starts = np.arange(first, first + count, width, dtype=np.intc)[:, None] + begins
         self.emissions.frombytes(starts.tobytes())
         self.origin_starts.append(made.stop)  # (of the nodes themselves ``made`` knows)
         self.origins.append(origins[-1])
         self.origin = origins[-1]
         self.stored += count
-        self.turns.append(made)
         made.table(self._op)[:] = codes
-        return first, (made.table(self._a), made.table(self._b), made.table(self._c))
+        for column, operand in zip((self._a, self._b, self._c), operands):
+            operand.fill(made.table(column))
+        if self.turns and made.continues(self.turns[-1], self._op, (self._a, self._b, self._c)):
+            made = self.turns.pop().extended(turns)
+        self.turns.append(made)
 
     def emit(self, op: Op, a: Ids, b: Ids = 0, c: Ids = 0) -> Ids:
         """Emit without folding. Operands broadcast to the largest shape; plain slots hold plain ints."""

@@ -1,4 +1,5 @@
-"""Turns of a loop taken at once against their nodes one by one: hashes and counts of uses are the same, whatever the loop does."""
+"""Turns of a loop taken at once against their nodes one by one: hashes, counts of uses and templates are the same, whatever the loop
+does."""
 
 from __future__ import annotations
 
@@ -10,14 +11,20 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ptx_engine.decide import cuts
+from ptx_engine.decide.budget import Meter, ProofBudget
+from ptx_engine.decide.columns import Columns
+from ptx_engine.decide.defined import first_infinite
+from ptx_engine.decide.dot_lists import DotLists
 from ptx_engine.decide.shape_hash import ShapeHash
 from ptx_engine.decide.turn_tables import Kind, TurnTable
+from ptx_engine.decide.walk import CONSTANTS, INPUT, Template, Walker, postorder
 from ptx_engine.terms import Arena, Op
-from ptx_engine.terms.arena import CONST_CAP
+from ptx_engine.terms.arena import CONST_CAP, NEG_INF, POS_INF
 from ptx_engine.terms.ops import TABLE
+from ptx_engine.terms.turns import TurnOperand
 
 #: where an operand of a place comes from: this turn, the turn before, an input that steps, a node or a constant from before the loop
-SOURCES = ("same", "before", "input", "node", "const", "stepping node")
+SOURCES = ("same", "before", "input", "node", "const", "stepping node", "infinite")
 OPERAND = st.tuples(st.sampled_from(SOURCES), st.integers(0, 30), st.integers(0, 3))
 PLACES = st.lists(
     st.tuples(st.sampled_from([Op.ADD, Op.SUB, Op.MUL, Op.FMA, Op.FMA, Op.EXP2, Op.DIV, Op.MAX, Op.NEG]), st.tuples(OPERAND, OPERAND, OPERAND)),
@@ -34,25 +41,31 @@ def arena_of(places: list[Any], turns: int, threads: int) -> Arena:
     made += [arena.emit_scalar(Op.FMA, made[i % 8], made[0], made[(3 * i) % 8]) for i in range(60)]
     ops = np.repeat(np.array([op for op, _ in places], np.uint8), threads)
     width, numbers = len(ops), np.arange(threads)
-    first, tables = arena.emit_turns(turns, ops, [threads] * len(places), [None] * len(places))
-    for here, (op, operands) in enumerate(places):
-        for slot in range(TABLE[op].arity):
+    first, moving = len(arena), []
+    for slot in range(3):
+        start, steps, other = np.zeros(width, np.int64), np.zeros(width, np.int32), []
+        for here, (op, operands) in enumerate(places):
+            if slot >= TABLE[op].arity:
+                continue
             source, number, step = operands[slot]
-            table = tables[slot][:, here * threads : (here + 1) * threads]
-            turn = np.arange(turns)[:, None]
+            span = slice(here * threads, (here + 1) * threads)
             if source == "same" and here:
-                table[:] = first + turn * width + number % here * threads + numbers
+                start[span], steps[span] = first + number % here * threads + numbers, width
             elif source == "before":
-                table[:] = first + (turn - 1) * width + number % len(places) * threads + numbers
-                table[0] = made[number % len(made)]
+                start[span], steps[span] = first - width + number % len(places) * threads + numbers, width
+                other.append((span, made[number % len(made)] if step else NEG_INF))
             elif source == "stepping node":
-                table[:] = made[8 + number % 8] + turn * step
+                start[span], steps[span] = made[8 + number % 8], step
             elif source == "node":
-                table[:] = made[number % len(made)]
+                start[span] = made[number % len(made)]
             elif source == "const":
-                table[:] = arena.rational(number % 5)
+                start[span] = arena.rational(number % 5)
+            elif source == "infinite":
+                start[span] = (POS_INF, NEG_INF)[number % 2]
             else:
-                table[:] = x.ids((number + 7 * numbers + step * turn).astype(np.int64))
+                start[span], steps[span] = x.ids(number + 7 * numbers), -step
+        moving.append(TurnOperand(start, steps, other))
+    arena.emit_turns(turns, ops, [threads] * len(places), [None] * len(places), moving)
     end = len(arena) - 1
     made += [arena.emit_scalar(Op.FMA, end - i, end, made[i]) for i in range(12)]
     arena.flush()
@@ -70,6 +83,21 @@ def uses_one_by_one(arena: Arena, outputs: np.ndarray) -> list[int]:
     return uses
 
 
+@settings(max_examples=60, deadline=None)
+@given(PLACES, st.integers(3, 7), st.sampled_from([1, 3]), st.floats(0, 1))
+def test_the_first_that_takes_an_infinity(places: list[Any], turns: int, threads: int, share: float) -> None:
+    arena = arena_of(places, turns, threads)
+    op, *columns = arena.columns()
+    last = CONST_CAP + int(share * (len(arena) - CONST_CAP))
+    takes = [
+        ident
+        for ident in range(CONST_CAP, last)
+        if Op(int(op[ident])) not in (Op.MAX, Op.MIN)
+        and any(int(column[ident]) in (POS_INF, NEG_INF) for column in columns[: TABLE[Op(int(op[ident]))].arity])
+    ]
+    assert first_infinite(arena, last) == min(takes, default=last)
+
+
 SUBTRACTED = [(Op.SUB, (("before", 0, 0), ("input", 3, 1), ("const", 0, 0))), (Op.SUB, (("same", 0, 0), ("before", 0, 0), ("const", 0, 0)))]
 
 
@@ -85,6 +113,8 @@ def test_turns_are_hashed_and_counted_as_their_nodes_are(places: list[Any], turn
         used = cuts._uses(arena, outputs)
     assert used[CONST_CAP:].tolist() == uses_one_by_one(arena, outputs)[CONST_CAP:]
     (kept,) = arena.turns
+    columns = arena.columns()[1:]
+    assert cuts._used_in_turns(kept, columns) == sum(int((kept.table(column) >= CONST_CAP).sum()) for column in columns)
     arena.turns.clear()
     expected = ShapeHash(arena)
     assert seen.values.tolist() == expected.values.tolist() and seen.top.tolist() == expected.top.tolist()
@@ -131,3 +161,128 @@ def test_keys_worth_sorting_are_on_both_sides_and_stand_or_are_used_twice(rows: 
     wide = np.array(keys, np.uint64) << np.uint64(62)  # (told apart by their first bits)
     found = cuts._worth_sorting(wide, np.array(low), np.array(uses, np.int32))
     assert sorted(found.tolist()) == worth_sorting([int(k) for k in wide], low, uses)
+
+
+# --- templates ------------------------------------------------------------------------------------
+
+
+def template_of(arena: Arena, roots: np.ndarray) -> tuple[Template, int]:
+    meter = Meter(ProofBudget(), float("inf"))
+    walker = Walker(arena, Columns(roots.shape[1]), meter, False, lambda: DotLists(arena.dots, lambda ids: ids))
+    return walker.run(roots), meter.spent
+
+
+def written_out(template: Template, outputs: int) -> tuple[list[int], list[str]]:
+    """Roots as numbers of distinct formulas over the columns of inputs and constants, whatever nodes are numbered."""
+    known: dict[object, int] = {}
+    found: dict[int, int] = {}
+
+    def formula(node: int) -> int:
+        op, args = template.ops[node], template.args[node]
+        leaf = op in (INPUT, CONSTANTS)
+        key = (
+            (op, tuple(template.columns.id_at(node, i) for i in range(outputs)))
+            if leaf
+            else (op, args if op == Op.CONST else tuple(found[n] for n in args))
+        )
+        return known.setdefault(key, len(known))
+
+    for node in postorder(len(template.ops), template.roots, lambda n: () if template.ops[n] == Op.CONST else template.args[n]):
+        found[node] = formula(node)
+    return [found[root] for root in template.roots], [str(key) for key in known]
+
+
+def products(
+    arena: Arena, turns: int, threads: int, unrolled: int, rows: int, *, stride: int = 1, left_out: int = 0, wrong: int = -1
+) -> np.ndarray:
+    """Products of a matrix by a loop: ``rows`` sums in each thread, turns unrolled; in two parts, as a machine stops to look at its
+    clock. ``stride`` between elements of a row; ``left_out`` of them between the two parts; ``wrong``: this output adds an operand of
+    another column in the second turn from the end. Ids (rows * threads,)."""
+    depth = stride * (turns * unrolled + 2 + left_out)
+    a, b = arena.add_input("a", rows * depth, "f32"), arena.add_input("b", depth * threads, "f32")
+    lane = np.arange(threads)
+
+    def operands(row: int, k: int) -> tuple[int, np.ndarray]:
+        return int(a.ids(row * depth + stride * k)), np.asarray(b.ids(k * threads + lane))
+
+    sums = [np.asarray(arena.mul(*operands(row, 0))) for row in range(rows)]
+    sums = [np.asarray(arena.fma(*operands(row, 1), sums[row])) for row in range(rows)]
+    done = 0
+    for part in (turns // 2, turns - turns // 2):
+        width, first = rows * unrolled * threads, len(arena)
+        moving = []
+        for slot in range(3):
+            start, step, other = np.zeros(width, np.int64), np.zeros(width, np.int32), []
+            for place, (k, row) in enumerate((k, row) for k in range(unrolled) for row in range(rows)):
+                span = slice(place * threads, (place + 1) * threads)
+                x, y = operands(row, 2 + done * unrolled + k + (left_out if done else 0))
+                if slot < 2:
+                    start[span], step[span] = (x, -unrolled * stride) if slot == 0 else (y, -unrolled * threads)
+                else:
+                    start[span], step[span] = first + (place - rows) * threads + lane, width
+                    if k == 0:
+                        other.append((span, sums[row]))
+            moving.append(TurnOperand(start, step, other))
+        arena.emit_turns(part, np.full(width, Op.FMA, np.uint8), [threads] * (rows * unrolled), [None] * (rows * unrolled), moving)
+        done += part
+        end = len(arena) - rows * threads
+        sums = [end + row * threads + lane for row in range(rows)]
+    result = np.concatenate(sums).astype(np.int32)
+    if wrong >= 0:
+        arena._b[result[wrong] - width] -= 1
+    return result
+
+
+def same_with_and_without_turns(arena: Arena, roots: np.ndarray) -> None:
+    seen, spent = template_of(arena, roots)
+    arena.turns.clear()
+    expected, most = template_of(arena, roots)
+    assert written_out(seen, roots.shape[1]) == written_out(expected, roots.shape[1])
+    assert spent <= most
+
+
+@pytest.mark.parametrize("turns, threads, unrolled, rows", [(9, 4, 1, 1), (12, 8, 4, 1), (13, 4, 2, 3), (3, 4, 1, 2), (40, 3, 1, 2)])
+@pytest.mark.parametrize("back", [0, 1, 3])
+def test_templates_of_turns_are_those_of_their_nodes(turns: int, threads: int, unrolled: int, rows: int, back: int) -> None:
+    arena = Arena()
+    outputs = products(arena, turns, threads, unrolled, rows) - np.int32(back * rows * threads)  # (the sums as they were before)
+    assert len(arena.turns) == 1  # (two parts that follow each other are one)
+    same_with_and_without_turns(arena, np.stack([outputs, outputs[::-1]]))
+
+
+def test_parts_that_do_not_follow_each_other_are_two() -> None:
+    arena = Arena()
+    outputs = products(arena, 12, 6, 2, 1, left_out=1)
+    assert len(arena.turns) == 2
+    same_with_and_without_turns(arena, outputs[None])
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+def test_turns_of_several_loops_make_one_template(stride: int) -> None:
+    arena = Arena()
+    outputs = np.concatenate([products(arena, 12, 6, 2, 1), products(arena, 12, 6, 2, 1, stride=stride)])
+    assert len(arena.turns) == 2
+    same_with_and_without_turns(arena, outputs[None])
+
+
+def test_a_chain_that_goes_back_two_turns_in_each() -> None:
+    """Only in the last turn does a sum add to that of the turn before."""
+    arena = Arena()
+    x = arena.add_input("x", 4096, "f32")
+    older = arena.emit_column(Op.FMA, 600, *(np.asarray(x.ids(np.arange(600) + i)) for i in range(3)))
+    turns, width, first, lane = 12, 4, len(arena), np.arange(4)
+    moving = [TurnOperand(np.asarray(x.ids(lane + i), np.int64), np.full(width, -1, np.int32)) for i in range(2)]
+    last = first + (turns - 2) * width + lane
+    moving.append(TurnOperand(last - (turns - 1) * 2 * width, np.full(width, 2 * width, np.int32)))
+    arena.emit_turns(turns, np.full(width, Op.FMA, np.uint8), [width], [None], moving)
+    assert older[-1] == first - 1
+    same_with_and_without_turns(arena, (first + (turns - 1) * width + lane).astype(np.int32)[None])
+
+
+def test_turns_are_what_is_looked_at() -> None:
+    """Twin of the two above: they would hold, too, if turns were never used; and of what lies in turns only some is looked at."""
+    arena = Arena()
+    outputs = products(arena, 40, 8, 1, 1, wrong=3)
+    seen, _ = template_of(arena, outputs[None])  # (what the arena has says otherwise: by construction it never does)
+    arena.turns.clear()
+    assert written_out(seen, len(outputs)) != written_out(template_of(arena, outputs[None])[0], len(outputs))
