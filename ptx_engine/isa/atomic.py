@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import permutations
 
 import numpy as np
 
@@ -31,8 +30,9 @@ SEM = "[sem=relaxed|acquire|release|acq_rel]"
 SCOPE = "[scope=cta|cluster|gpu|sys]"
 SPACE = "[space=global|shared|shared::cta]"
 HINT = "[L2::cache_hint]"
-#: ptxas takes the three in any order; Triton writes .global.gpu.acq_rel, and .global.acq_rel.gpu for cas
-PLACES = [" ".join(order) for order in permutations((SEM, SCOPE, SPACE))]
+#: as flattened functions have them, whatever the order they are written in: Triton writes .global.gpu.acq_rel, CUDA's C++ library has
+#: them behind the operation
+PLACE = f"{SEM} {SCOPE} {SPACE}"
 
 
 @dataclass(frozen=True)
@@ -183,28 +183,26 @@ def _spec(
 
 
 _VECTORS = [
-    f"{place} {order}"
-    for place in (f"{SEM} {SCOPE} [space=global]", f"[space=global] {SCOPE} {SEM}")
+    f"{SEM} {SCOPE} [space=global] {order}"
     for vec, types, ops in (("v2|v4", "f32", "op=add"), ("v2|v4|v8", "f16|bf16", "op=add|min|max !noftz"),
                             ("v2|v4", "f16x2|bf16x2", "op=add|min|max !noftz"))
     for order in (f"{ops} {HINT} vec={vec} type={types}", f"vec={vec} type={types} {ops} {HINT}")
 ]  # fmt: skip
 
 
-def _anywhere(*rest: str) -> list[str]:
-    """Forms with semantics, scope and space in every order before the rest; CUDA's C++ library has them behind the operation."""
-    before = [f"{place} {pattern}" for pattern in rest for place in PLACES]
-    return before + [f"{op} {SEM} {SCOPE} {SPACE} {tail}" for op, tail in (pattern.split(" ", 1) for pattern in rest)]
+def _placed(*rest: str) -> list[str]:
+    """Forms with semantics, scope and space before the rest."""
+    return [f"{PLACE} {pattern}" for pattern in rest]
 
 
-@instruction("atom", *_anywhere(f"op=and|or|xor|exch|add|inc|dec|min|max {HINT} type=b32|b64|u32|u64|s32|s64",
+@instruction("atom", *_placed(f"op=and|or|xor|exch|add|inc|dec|min|max {HINT} type=b32|b64|u32|u64|s32|s64",
                                 "op=cas type=b16|b32|b64|b128", f"op=exch {HINT} type=b128", f"op=add {HINT} type=f32|f64",
                                 f"op=add !noftz {HINT} type=f16|f16x2|bf16|bf16x2"), *_VECTORS, source=_S + "atom")  # fmt: skip
 def atom(d: Decode) -> Step:
     return _decode(d, True)
 
 
-@instruction("red", *(form.replace(SEM, "[sem=relaxed|release]") for form in (*_anywhere(
+@instruction("red", *(form.replace(SEM, "[sem=relaxed|release]") for form in (*_placed(
     f"op=and|or|xor|add|inc|dec|min|max {HINT} type=b32|b64|u32|u64|s32|s64", f"op=add {HINT} type=f32|f64",
     f"op=add !noftz {HINT} type=f16|f16x2|bf16|bf16x2"), *_VECTORS)), source=_S + "red")  # fmt: skip
 def red(d: Decode) -> Step:

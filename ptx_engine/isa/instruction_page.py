@@ -80,7 +80,7 @@ def page() -> str:
         "instruction and data.", "",
         "*Needs*: the least `.target` and `.version` of a form's instructions, and the most that some of its modifiers need; nothing",
         "where any module has them. Minima and maxima of three sources need sm_100 and 8.8.",
-        "What a module's header is too old for is refused.", "",
+        "What a module's header is too old for is refused. In accesses and atomics semantics, scope and space stand in any order.", "",
     ]  # fmt: skip
     lines += ["## Control flow and barriers", "", "| Instruction | Forms |", "|---|---|"]
     lines += [f"| `{opcode}` | {_escaped(text)} |" for opcode, text in CONTROL.items()]
