@@ -145,7 +145,8 @@ class Arena(Folding):
                 self.drop(x if p is None else y)
                 below = (q is not None and q[0] == 1) or (p is not None and p[0] == -1)
                 return {Op.LT: TRUE if below else FALSE, Op.LE: TRUE if below else FALSE, Op.EQ: FALSE, Op.NE: TRUE}[op]
-            return None
+            end = -self.end_of_floats(x, y) or self.end_of_floats(y, x)  # of the right side, or what the left one makes of it
+            return None if not end else TRUE if op is Op.NE or (end > 0 and op is not Op.EQ) else FALSE
 
         return self.folded(op, fold, (a, b))
 
@@ -169,6 +170,8 @@ class Arena(Folding):
             return None
 
         chosen = self.folded(Op.ITE, fold, (condition, a, b))
+        if not self.infinite_selections and not isinstance(condition, int):
+            self.infinite_selections = any(_is_infinity(x) for x in (a, b))
         if self.patterns and (_is_infinity(a) or _is_infinity(b)):
             for pattern in self.patterns:
                 chosen = pattern.replaced(self, chosen)

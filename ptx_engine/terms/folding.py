@@ -22,7 +22,14 @@ Fold = Callable[..., "Ids | None"]
 
 #: ledger lines of constants that are no real numbers: what is made of them is IEEE 754's, not mathematics'
 OF_NAN = "the maximum or minimum of a NaN constant and a value is the value, and comparing with it is false"
+BEYOND_FLOATS = (
+    "no float is beyond the largest one: the maximum of -FLT_MAX and a value is the value, and a value is greater (FLT_MAX alike)"
+)
 BY_ZERO = "a constant divided by zero is infinite, of the constant's sign: zeros have no sign"
+
+
+#: the largest number of f32
+_LARGEST = (2 - mpq(1, 1 << 23)) * (1 << 127)
 
 
 class Folding(Storage):
@@ -91,6 +98,19 @@ class Folding(Storage):
             const = self.consts[ident]
             return const if const.special is None else None
         return None
+
+    def end_of_floats(self, ident: Ids, other: Ids) -> int:
+        """-1 or 1 where a constant is the least or the largest f32, with which reductions begin, and the other is no constant; else 0.
+
+        Whatever f32 holds lies between the two. Not where selections have infinities: these lie beyond.
+        """
+        known = self.finite(ident)
+        if known is None or abs(known.coef) != _LARGEST or not known.is_rational or self.infinite_selections:
+            return 0
+        if isinstance(other, int) and 0 <= other < CONST_CAP:
+            return 0
+        self.assumptions.setdefault(BEYOND_FLOATS)
+        return 1 if known.coef > 0 else -1
 
     def _fold_add(self, a: Ids, b: Ids) -> Ids | None:
         for x, y in ((a, b), (b, a)):
@@ -200,6 +220,10 @@ class Folding(Storage):
         p, q = self.finite(a), self.finite(b)
         if p is not None and q is not None and p.is_rational and q.is_rational:
             return self.const(Const(pick(p.coef, q.coef)))
+        for x, y in ((a, b), (b, a)):
+            end = self.end_of_floats(x, y)
+            if end:
+                return y if (end < 0) == (bottom == NEG_INF) else None
         if isinstance(a, int) and isinstance(b, int) and a == b:
             return a
         return None
