@@ -266,8 +266,9 @@ def _worth_sorting(keys: np.ndarray, low: np.ndarray, uses: np.ndarray) -> np.nd
     more = np.zeros(1 << bits, bool)
     for side, bits_of in zip(sides, found):
         more[bits_of[uses[side] > 1]] = True
-        ordered = np.sort(bits_of)
-        more[ordered[1:][ordered[1:] == ordered[:-1]]] = True
+        ordered = np.sort(keys[side])  # (whole keys: of their bits many are alike by chance)
+        twice = ordered[1:][ordered[1:] == ordered[:-1]]
+        more[(twice >> np.uint64(64 - bits)).astype(np.int32)] = True
     return np.concatenate([side[more[bits_of]] for side, bits_of in zip(sides, found)])
 
 

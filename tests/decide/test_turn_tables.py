@@ -286,3 +286,13 @@ def test_turns_are_what_is_looked_at() -> None:
     seen, _ = template_of(arena, outputs[None])  # (what the arena has says otherwise: by construction it never does)
     arena.turns.clear()
     assert written_out(seen, len(outputs)) != written_out(template_of(arena, outputs[None])[0], len(outputs))
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2), st.booleans(), st.integers(0, 2)), min_size=1, max_size=40))
+def test_keys_that_share_bits_are_told_apart_or_looked_at(rows: list[tuple[int, int, bool, int]]) -> None:
+    keys = [(bits << 62) + rest for bits, rest, _, _ in rows]
+    low, uses = [row[2] for row in rows], [row[3] for row in rows]
+    found = set(cuts._worth_sorting(np.array(keys, np.uint64), np.array(low), np.array(uses, np.int32)).tolist())
+    assert found >= set(worth_sorting(keys, low, uses))
+    alone = len(set(zip(keys, low))) == len(keys) and max(uses) < 2
+    assert not (alone and found)
