@@ -52,7 +52,9 @@ def power_of_low_bits(arena: Arena, ids: Ids) -> Ids | None:
     base = int(low) - int(low) % 256
     if low < LOW or high > HIGH or low - base < 1 or high - base > 254:
         return None
-    return arena.exp2(arena.add(ids, arena.rational(-(base + 127))))
+    power = arena.exp2(arena.add(ids, arena.rational(-(base + 127))))
+    arena.powers.add(power if isinstance(power, int) else int(power.flat[0]))
+    return power
 
 
 def _integral(arena: Arena, column: np.ndarray) -> bool:

@@ -11,6 +11,8 @@ from ptx_engine.machine.fused_integers import Operand
 from ptx_engine.machine.fused_kinds import INT
 from ptx_engine.machine.fused_registers import Registers
 from ptx_engine.terms import ONE, ZERO, Arena, Op
+from ptx_engine.terms.constants import sign_of_rest
+from ptx_engine.terms.folding import LARGEST_FLOAT
 
 #: operator of the algebra -> node
 NODES = {
@@ -38,6 +40,8 @@ def emit_float(form: Floats, registers: Registers, arena: Arena, origin: object)
     ids = [ident for place, o in enumerate(known) if (ident := _id(form, place, o, arena)) is not None]
     if not terms or len(ids) != len(known):
         return False
+    if arena.powers and len(terms) == 2 and (op is Op.MUL or (op is Op.FMA and known[2] not in terms)):
+        return False  # it may put an exponential together again, or one that has a constant added to it (1 + expf(x))
     if any(o.kind.column for o in terms):
         registers.emit_column(form.dst, form.fmt, int(op), ids, origin)
     else:
@@ -61,4 +65,6 @@ def _id(form: Floats, place: int, operand: Operand, arena: Arena) -> int | str |
 def folds(operator: str, place: int, ident: int, arena: Arena) -> bool:
     """Whether a constant may fold in a place of an operator, beside terms that do not; or, added, may round the sum to an integer."""
     folding, number = _FOLDING.get((operator, place)), arena.finite(ident)
-    return folding is None or ident in folding or number is None or (operator in ("add", "fma") and number.coef >= LOW)
+    if folding is None or ident in folding or number is None or sign_of_rest(number):
+        return True
+    return (operator in ("add", "fma") and number.coef >= LOW) or (operator in ("max", "min") and abs(number.coef) == LARGEST_FLOAT)

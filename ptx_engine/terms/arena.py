@@ -15,6 +15,7 @@ from gmpy2 import mpq
 from ptx_engine.terms.constants import Const
 from ptx_engine.terms.folding import OF_NAN, Folding
 from ptx_engine.terms.ops import Op
+from ptx_engine.terms.range_reduction import recombined
 from ptx_engine.terms.storage import (
     CONST_CAP,
     FALSE,
@@ -40,6 +41,14 @@ __all__ = [
 
 class Arena(Folding):
     """Terms of one comparison: reference and candidate emit into the same arena with the same inputs."""
+
+    def mul(self, a: Ids, b: Ids) -> Ids:
+        found = recombined(self, a, b) if self.powers else None
+        return super().mul(a, b) if found is None else found
+
+    def fma(self, a: Ids, b: Ids, c: Ids) -> Ids:
+        found = recombined(self, a, b) if self.powers else None
+        return super().fma(a, b, c) if found is None else self.add(found, c)
 
     def exp2(self, a: Ids) -> Ids:
         return self.folded(Op.EXP2, self._fold_exp2, (a,))

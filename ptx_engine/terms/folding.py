@@ -29,7 +29,7 @@ BY_ZERO = "a constant divided by zero is infinite, of the constant's sign: zeros
 
 
 #: the largest number of f32
-_LARGEST = (2 - mpq(1, 1 << 23)) * (1 << 127)
+LARGEST_FLOAT = (2 - mpq(1, 1 << 23)) * (1 << 127)
 
 
 class Folding(Storage):
@@ -105,7 +105,7 @@ class Folding(Storage):
         Whatever f32 holds lies between the two. Not where selections have infinities: these lie beyond.
         """
         known = self.finite(ident)
-        if known is None or abs(known.coef) != _LARGEST or not known.is_rational or self.infinite_selections:
+        if known is None or abs(known.coef) != LARGEST_FLOAT or not known.is_rational or self.infinite_selections:
             return 0
         if isinstance(other, int) and 0 <= other < CONST_CAP:
             return 0

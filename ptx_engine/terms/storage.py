@@ -110,6 +110,8 @@ class Storage:
         self.opaque_names: list[str] = []
         #: known terms that are read as functions, looked for where a selection has minus infinity (``patterns``)
         self.patterns: list[Pattern | Guard] = []
+        #: first ids of columns of powers of two that are made of the bits of an integer (``range_reduction``)
+        self.powers: set[int] = set()
         #: whether a selection by symbolic data has an infinity
         self.infinite_selections = False
         #: whether bits of floats that meet integer arithmetic are functions of the float; else that is refused, with its line

@@ -13,7 +13,7 @@ from ptx_engine.errors import NotStructuredError
 from ptx_engine.launch import Footprint, Launch, Role, TensorArg, bind
 from ptx_engine.machine import execute
 from ptx_engine.syntax import parse
-from ptx_engine.terms import Arena
+from ptx_engine.terms import CONST_CAP, Arena, Op
 from ptx_engine.verdict import Status, Verdict
 
 HEAD = """.version 8.0
@@ -52,6 +52,27 @@ def test_the_library_function_is_the_exponential() -> None:
     verdict = compare(PLAIN, SPLIT)
     assert verdict.status is Status.PROVED
     assert any("rest of log2(e)" in line for line in verdict.assumptions) or verdict.assumptions
+
+
+def test_the_split_is_put_together_where_it_is_emitted() -> None:
+    """Nothing of the integer and the clamp is left below the output, with one added at once, too; another integer's power stays apart."""
+
+    def operators(body: str) -> set[Op]:
+        arena = Arena()
+        ids = [int(i) for i in run(arena, body)["Y"].ids]
+        found: set[Op] = set()
+        while ids:
+            ident = ids.pop()
+            if ident >= CONST_CAP:
+                op, *operands = arena.node(ident)
+                found.add(op)
+                ids += operands
+        return found
+
+    added = SPLIT.replace("mul.f32 %f9, %f7, %f8;", "fma.rn.f32 %f9, %f7, %f8, 0f3F800000;")
+    assert operators(SPLIT) == {Op.EXP2, Op.MUL}
+    assert operators(added) == {Op.EXP2, Op.MUL, Op.ADD}
+    assert Op.FLOOR in operators(SPLIT.replace("0fCB40007F", "0fCB40007E"))
 
 
 @pytest.mark.parametrize(
