@@ -25,6 +25,8 @@ DEFINED, NONNEGATIVE, NONZERO = 1, 2, 4
 _POSITIVE = NONNEGATIVE | NONZERO
 #: groups of nodes, and steps from a term to what is below it, beyond which nothing is shown: what one thread emits comes one by one
 _MOST = 1 << 11
+#: ids looked at together: they stay in the cache
+_PIECE = 1 << 17
 _EXTREME = frozenset({Op.MAX, Op.MIN, Op.NMAX, Op.NMIN})
 
 _IS_PARTIAL = np.zeros(256, bool)
@@ -268,12 +270,14 @@ def first_infinite(arena: Arena, last: int) -> int:
     none."""
     op, *columns = arena.columns()
     # what takes a constant in a loop's turns takes it in each of them, but for the first one
-    spans = [(start, stop) for start, stop in spans_of(arena.turns, CONST_CAP, len(op), kept=2) if start < last]
-    for slot, column in enumerate(columns):
-        for start, stop in spans:
-            users = np.flatnonzero(_infinite(column[start : min(stop, last)])) + start
-            users = users[_USED[slot][op[users]]]
-            last = min([last, *(int(i) for i in users if Op(int(op[i])) not in _EXTREME)])
+    for start, stop in spans_of(arena.turns, CONST_CAP, len(op), kept=2):
+        for first in range(start, min(stop, last), _PIECE):
+            for slot, column in enumerate(columns):
+                users = np.flatnonzero(_infinite(column[first : min(first + _PIECE, stop, last)])) + first
+                users = users[_USED[slot][op[users]]]
+                last = min([last, *(int(i) for i in users if Op(int(op[i])) not in _EXTREME)])
+            if last < first + _PIECE:
+                break
     for nary in arena.naries:
         infinite = _infinite(nary.operands)
         if nary.first < last and infinite.any() and (op[nary.first] == np.uint8(Op.NSUM) or infinite.all(axis=1).any()):

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from ptx_engine.decide import cuts
+from ptx_engine.decide import cuts, defined
 from ptx_engine.decide.budget import Meter, ProofBudget
 from ptx_engine.decide.columns import Columns
 from ptx_engine.decide.defined import first_infinite
@@ -96,6 +96,9 @@ def test_the_first_that_takes_an_infinity(places: list[Any], turns: int, threads
         and any(int(column[ident]) in (POS_INF, NEG_INF) for column in columns[: TABLE[Op(int(op[ident]))].arity])
     ]
     assert first_infinite(arena, last) == min(takes, default=last)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(defined, "_PIECE", 4)
+        assert first_infinite(arena, last) == min(takes, default=last)
 
 
 SUBTRACTED = [(Op.SUB, (("before", 0, 0), ("input", 3, 1), ("const", 0, 0))), (Op.SUB, (("same", 0, 0), ("before", 0, 0), ("const", 0, 0)))]
