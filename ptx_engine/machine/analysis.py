@@ -13,7 +13,8 @@ from ptx_engine.machine.certainty import Certainty
 from ptx_engine.machine.conditional import Conditional
 from ptx_engine.machine.control_flow import EXIT, Graph, Loop
 from ptx_engine.machine.data_flow import ARITHMETIC
-from ptx_engine.machine.influence import SILENT, Influence, is_wait
+from ptx_engine.machine.influence import SILENT, Influence, is_arrival, is_wait
+from ptx_engine.machine.lost_outcomes import Tests
 from ptx_engine.machine.recording import Uses
 from ptx_engine.machine.repetition import Repetition
 from ptx_engine.machine.successes import Successes
@@ -105,6 +106,18 @@ class Analysis:
         """Tests of mbarriers on whose outcome something depends."""
         waits = [pc for pc, i in enumerate(self._instructions) if is_wait(i) and pc in self._uses]
         return frozenset(pc for pc in waits if not self._repetition.insists(pc))
+
+    @cached_property
+    def arrivals(self) -> frozenset[int]:
+        """Arrivals on mbarriers, by threads or by copies."""
+        return frozenset(pc for pc, i in enumerate(self._instructions) if is_arrival(i))
+
+    @cached_property
+    def lost_outcomes(self) -> frozenset[int]:
+        """Single tests of mbarriers whose successes may order what nothing is known to order."""
+        renewed = frozenset(pc for place in self._certainty.doubtful() if self._successes.renews(place) for pc in place.sites - place.sure)
+        places = {pc: self._certainty.together(pc) for pc, i in enumerate(self._instructions) if is_wait(i) and pc in self._uses}
+        return Tests(places, frozenset(self.doubtful), renewed, self._instructions, self._uses, self._conditional).lost()
 
     @property
     def behind_success(self) -> dict[int, int]:

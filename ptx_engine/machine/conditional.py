@@ -18,14 +18,18 @@ from ptx_engine.syntax.ast import Instruction
 #: registers that hold the same at an instruction whatever the outcomes were
 Constants = Mapping[int, frozenset[int]]
 NOTHING: frozenset[int] = frozenset()
+#: instructions of threads that meet others
+MEETINGS = frozenset({"bar", "barrier", "mbarrier"})
 
 
 @dataclass
 class Dependents:
-    """Instructions that only some outcomes lead to (``inside``), and those that read what depends on outcomes (``reading``)."""
+    """Instructions that only some outcomes lead to (``inside``), and those that read what depends on outcomes (``reading``); of these the
+    ones whose guard, way or address it is (``decided``)."""
 
     inside: set[int] = field(default_factory=set)
     reading: set[int] = field(default_factory=set)
+    decided: set[int] = field(default_factory=set)
 
 
 class Conditional:
@@ -64,8 +68,14 @@ class Conditional:
                     found.inside.add(pc)
                 if walk.depends(pc, tainted):
                     found.reading.add(pc)
+                    if walk.decides(pc, tainted):
+                        found.decided.add(pc)
                 walk.write(pc, tainted, inside=inside)
         return found
+
+    def opcode(self, pc: int) -> str:
+        """Of an instruction."""
+        return self._instructions[pc].opcode
 
     def repeats(self, pc: int, depth: int = 64) -> bool:
         """Whether an instruction computes the same whenever it runs: all that it is made from has one definition, from no memory."""
@@ -97,6 +107,12 @@ class _Walk:
             return False
         reads = row.reads if row.predicate is None else row.reads | {row.predicate}
         return not tainted.isdisjoint(reads - self._constants.get(pc, NOTHING))
+
+    def decides(self, pc: int, tainted: set[int]) -> bool:
+        """Whether such a register is the guard of an instruction, or says where it goes, what it accesses or whom it meets."""
+        row = self._uses[pc]
+        which = row.reads if self._of.opcode(pc) in MEETINGS | {"brx"} else row.addresses
+        return row.predicate in tainted or not tainted.isdisjoint(which)
 
     def run(self) -> dict[int, set[int]]:
         """For each block the registers that depend on a test where it begins."""

@@ -5,7 +5,8 @@ In the machine's own schedule such a loop looks when all others are stuck or don
 launch with such loops is run twice more, one warp (or CTA) after another, up and down, each loop looking at once, and between the lanes of
 one atomic, too: races that show then are findings. Where a loop ends, while a store that is still to come could have been one of those that
 it has counted, what it has seen is up to chance, and nothing is proved. The same runs show what a thread does whose single test of an
-mbarrier fails, or succeeds; not every choice of those that do, so that what comes of it stays unknown.
+mbarrier fails, or succeeds: all tests are held back in one run, all arrivals in another. Not every choice of those that do is tried, so
+that what comes of it stays unknown.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ class Again(Protocol):
 
 class OneByOne:
     """One group of threads runs until it is blocked, then the next; who can run again goes first. Groups at instructions that come ``late``
-    are held back while anybody else can go on."""
+    are held back while anybody else can go on, and has not gone on for long; then the one goes on that has waited longest."""
 
     def __init__(self, unit: int, *, down: bool, late: Container[int] = ()) -> None:
         self._unit, self._down, self._late = unit, down, late
@@ -73,7 +74,10 @@ class OneByOne:
         """See ``Schedule``; nothing at first where only those are left that are held back: barriers may let others go on."""
         if self._groups or (self._held and self._said):
             self._taken += 1
-            return [(self._groups or self._held).pop(-1 if self._taken % PATIENCE else 0)]
+            now = self._taken % PATIENCE == 0
+            if self._held and (now or not self._groups):
+                return [self._held.pop(0)]
+            return [self._groups.pop(0 if now else -1)]
         self._said = True
         return []
 
@@ -102,12 +106,14 @@ def with_early_looks(machine: Machine, done: Execution, numbers: np.ndarray, sec
     if not isinstance(machine.order, OrderChecker):
         return done
     tests = {pc for pc in machine.log.harmful() if _looks_once(machine, pc)} if done.schedule_dependent else set()
+    tests |= machine.trusted
     if not tests and (wrong or not waits or not machine.order.assumptions):
         return done
     groups = len(numbers) if unit == 0 else warps
     if groups > MOST:
         return _untried(done, f"{groups} groups of threads, at most {MOST}")
-    for down, late in ((False, ()), (True, ()), *([(False, tests)] if tests else [])):
+    arrivals = machine.program.analysis.arrivals
+    for down, late in ((False, ()), (True, ()), *([(False, tests), (False, arrivals)] if tests else [])):
         left = seconds - (time.perf_counter() - start)
         other = again(left, lambda down=down, late=late: OneByOne(unit, down=down, late=late))  # type: ignore[misc]
         assert isinstance(other.order, OrderChecker)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 
 import numpy as np
 
@@ -27,12 +26,11 @@ from ptx_engine.machine.barriers import Barriers, Completed, Waiting, by_barrier
 from ptx_engine.machine.chances import Chances
 from ptx_engine.machine.data_flow import DataFlow
 from ptx_engine.machine.deadlocks import Deadlocks, divided_warps, stuck_at_barriers, stuck_at_warp_syncs, stuck_in_loops
-from ptx_engine.machine.early_looks import lanes_apart, with_early_looks
+from ptx_engine.machine.early_looks import lanes_apart
 from ptx_engine.machine.environment import MachineEnvironment, local_layout, shared_layout
 from ptx_engine.machine.execution import Budget, Execution, placed
 from ptx_engine.machine.findings_log import FindingLog
 from ptx_engine.machine.fusion import Fusion
-from ptx_engine.machine.last_cta import for_every_last_cta
 from ptx_engine.machine.loops import turn
 from ptx_engine.machine.mbarriers import Mbarriers
 from ptx_engine.machine.memory import Memory
@@ -40,7 +38,7 @@ from ptx_engine.machine.order_port import NoOrder, OrderPort
 from ptx_engine.machine.parted_exchanges import exchange_parted
 from ptx_engine.machine.polling import Poll, Pollers, Polling
 from ptx_engine.machine.predication import concrete_predicate, table_index
-from ptx_engine.machine.preparation import calls_inlined, check_block, choose_entry, granule_of, linear_ctas, make_origins
+from ptx_engine.machine.preparation import check_block, granule_of, linear_ctas, make_origins
 from ptx_engine.machine.program import BarrierOp, Block, Program, PtxOrigin, Terminator, located
 from ptx_engine.machine.recorded import Target
 from ptx_engine.machine.same_value import numeric_keys, proved_equal, same_value_keys
@@ -54,40 +52,7 @@ from ptx_engine.syntax.ast import FlatFunction, Module
 from ptx_engine.watching import Step, tell
 
 NO_EXTERNS: Mapping[str, str] = {}
-DEFAULT_BUDGET = Budget()
 NOBODY = np.zeros(0, np.int64)
-
-
-def execute(
-    module: Module,
-    entry: str | None,
-    bound: BoundLaunch,
-    *,
-    budget: Budget = DEFAULT_BUDGET,
-    order: bool = True,
-    ctas: Sequence[tuple[int, int, int]] | None = None,
-    source: str = "",
-    externs: Mapping[str, str] = NO_EXTERNS,
-    schedule: Callable[[], Schedule] = LowestFirst,
-) -> Execution:
-    """Run an entry over a bound launch and return its footprints and findings.
-
-    ``ctas`` (or ``launch.ctas``) restricts which CTAs run. ``source`` is the PTX text, for the lines in findings. ``externs``
-    names the operator (``isa.calls.OPERATORS``) that each function without a body computes. ``schedule`` makes, for every batch of
-    CTAs, what chooses the group that runs next.
-    Raises LaunchError, UnsupportedError, NotStructuredError (each with the instruction's place) and BudgetError; what was
-    found until then is in the error's ``findings``.
-    """
-    start = time.perf_counter()
-    flat = calls_inlined(choose_entry(module, entry), module, externs, bound)
-
-    def machine(seconds: float, schedule: Callable[[], Schedule] = schedule) -> Machine:
-        return Machine(module, flat, bound, replace(budget, seconds=seconds), order, source, schedule)
-
-    first, numbers = machine(budget.seconds), linear_ctas(bound, ctas if ctas is not None else bound.launch.ctas)
-    done = first.run_numbers(numbers, start=start)
-    done = for_every_last_cta(first, done, numbers, budget.seconds - (time.perf_counter() - start), machine)
-    return with_early_looks(first, done, numbers, budget.seconds - (time.perf_counter() - start), machine)
 
 
 class Machine:
@@ -123,6 +88,8 @@ class Machine:
         self.executed = 0
         #: told of looks in vain, where loops that wait for memory are to look again after every store
         self.failed_look: Callable[[np.ndarray], None] | None = None
+        #: single tests of mbarriers that are taken for waits (see ``trusting``)
+        self.trusted: frozenset[int] = frozenset()
         #: CTAs that have ended, and all that are to run, for whoever watches
         self.ended = self.total = 0
         self.fusion = Fusion(self.program, self._target(), None if self.program.analysis.has_mbarriers else budget.fuse_after)
@@ -185,7 +152,7 @@ class Machine:
         self.schedule = self.new_schedule()
         self.polling = Pollers(self.failed_look)
         if self.program.analysis.has_mbarriers:
-            self.memory.objects = self.env.mbarriers = Mbarriers(len(ctas), self.memory, self.program.analysis)
+            self.memory.objects = self.env.mbarriers = Mbarriers(len(ctas), self.memory, self.program.analysis, self.trusted)
         self._turn = 0
         #: groups that the schedule holds
         self._ready = 0
@@ -278,11 +245,12 @@ class Machine:
             raise located(error, self.program.flat.instructions[end.pc], origin) from None
 
     def _up_to_store(self, g: Group, block: Block) -> bool:
-        """Run a block up to a store that loops are to see at once, one that lanes make one by one, or a single test; False at its end."""
-        writes, tests = self.memory.writes, self.program.analysis.single_tests
+        """Run a block up to a store that loops are to see at once, one that lanes make one by one, a single test, or an arrival; False at
+        its end."""
+        writes, pauses = self.memory.writes, self.program.analysis.single_tests | self.program.analysis.arrivals
         for at, (origin, step) in enumerate(block.steps):
             apart = lanes_apart(g, block.start + at, self.program)
-            if apart or self.memory.writes != writes or (at and block.start + at in tests):
+            if apart or self.memory.writes != writes or (at and block.start + at in pauses):
                 self.executed -= (block.size - at) * g.n
                 live = set(self.program.enter(block.start + at))
                 for part in [self._subset(g, lanes, live) for lanes in apart] or [g]:

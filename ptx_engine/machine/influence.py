@@ -27,6 +27,12 @@ def is_wait(instruction: Instruction) -> bool:
     return instruction.opcode == "mbarrier" and instruction.modifiers[0] in WAITS
 
 
+def is_arrival(instruction: Instruction) -> bool:
+    """An arrival on an mbarrier, by threads or by copies."""
+    kinds = instruction.modifiers[:1] if instruction.opcode == "mbarrier" else ()
+    return not {"arrive", "arrive_drop"}.isdisjoint(kinds) or (instruction.opcode == "cp" and "mbarrier" in instruction.modifiers)
+
+
 STRONG = frozenset({"volatile", "relaxed", "acquire", "mmio"})
 
 

@@ -80,16 +80,19 @@ class Lanes:
 
 
 class Mbarriers:
-    """Implements ``isa.mbarrier.MbarrierOps`` for a batch of ``slots`` CTAs."""
+    """Implements ``isa.mbarrier.MbarrierOps`` for a batch of ``slots`` CTAs. Tests that are ``trusted`` are taken for waits when they
+    succeed."""
 
-    def __init__(self, slots: int, memory: Memory, analysis: Analysis | None = None) -> None:
+    def __init__(
+        self, slots: int, memory: Memory, analysis: Analysis | None = None, trusted: frozenset[int] = frozenset()
+    ) -> None:  # fmt: skip
         self._memory = memory
         self.block_threads = memory.block_threads
         self._slots = slots
         self._threads = slots * memory.block_threads
         self._by_address: dict[int, Objects] = {}
         #: tests where something may run after a failure, too, each with the number of its place
-        self._doubtful = {} if analysis is None else analysis.doubtful
+        self._doubtful = {} if analysis is None else {pc: place for pc, place in analysis.doubtful.items() if pc not in trusted}
         #: tests of such places that are repeated until they succeed, whatever the others of the place have told
         self._sure = {} if analysis is None else analysis.sure
         memory.order.behind_success, memory.order.settled = ({}, {}) if analysis is None else (analysis.behind_success, analysis.settled)

@@ -15,9 +15,10 @@ from functools import reduce
 
 from ptx_engine.machine.bounds import FALSE, NOTHING, TRUE, Bounds, evaluate, forget, hull
 from ptx_engine.machine.certainty import Doubtful
+from ptx_engine.machine.conditional import MEETINGS
 from ptx_engine.machine.control_flow import ENDS, EXIT, Graph
 from ptx_engine.machine.data_flow import ARITHMETIC
-from ptx_engine.machine.influence import FENCES, SILENT
+from ptx_engine.machine.influence import FENCES, SILENT, is_strong
 from ptx_engine.machine.recording import Uses
 from ptx_engine.syntax.ast import Instruction
 
@@ -45,22 +46,23 @@ class _State:
     """What ways to a point have seen, and what registers hold on those of each kind of ``AFTER``; on ways without a test NOTHING in what is
     computed from results of tests: who reads that there has come another way. ``fresh``: since the tests of the ways
     that have passed nothing was computed anew that the place is made of, and nothing done from which the thread could have learned more:
-    what a success tells is what the next one would."""
+    what a success tells is what the next one would. ``near``: nor anything by which it may learn what others have done."""
 
     way: Way = Way.UNTESTED
     told: tuple[Told, Told, Told] = field(default_factory=lambda: ({}, {}, {}))
     fresh: bool = True
+    near: bool = True
 
     def copy(self, way: Way) -> _State:
         """The same, for some of the ways."""
-        return _State(way, tuple(dict(t) if way & w else {} for t, w in zip(self.told, AFTER)), self.fresh)  # type: ignore[arg-type]
+        return _State(way, tuple(dict(t) if way & w else {} for t, w in zip(self.told, AFTER)), self.fresh, self.near)  # type: ignore[arg-type]
 
     def met(self, other: _State) -> _State:
         """Where ways meet."""
         both = zip(self.told, other.told, AFTER)
         told = tuple(_met(mine if self.way & w else None, theirs if other.way & w else None) for mine, theirs, w in both)
-        fresh = all(s.fresh for s in (self, other) if s.way & Way.PASSED)
-        return _State(self.way | other.way, told, fresh)  # type: ignore[arg-type]
+        fresh, near = (all(getattr(s, f) for s in (self, other) if s.way & Way.PASSED) for f in ("fresh", "near"))
+        return _State(self.way | other.way, told, fresh, near)  # type: ignore[arg-type]
 
     def constants(self, pure: frozenset[int]) -> frozenset[int]:
         """The registers that have one value on all ways on which they are read: a way without a test has not written the ``pure`` ones."""
@@ -105,6 +107,8 @@ class Successes:
     ) -> None:  # fmt: skip
         self._instructions, self._uses, self._graph, self._ends, self._register = instructions, uses, graph, ends, register
         self._known_pure: dict[frozenset[int], frozenset[int]] = {}
+        #: places where a test comes after a success that tells something else
+        self._renewed: set[frozenset[int]] = set()
 
     def behind(self, place: Doubtful) -> tuple[set[int], set[int]]:
         """The instructions that only threads execute whose last test at a place has succeeded; not where it was always a certain one.
@@ -125,6 +129,12 @@ class Successes:
                 off |= after.way if target == EXIT and (end.opcode not in ENDS or end.predicate is not None) else Way.NONE
         look(len(self._instructions), off, _State())
         return behind, passed
+
+    def renews(self, place: Doubtful) -> bool:
+        """Whether a thread may test at a place once more after it has learned something since a success there, or for another phase: if
+        that test fails, nothing is known of the success."""
+        self._states(place)
+        return place.sites in self._renewed
 
     def constants(self, place: Doubtful) -> dict[int, frozenset[int]]:
         """By instruction the registers that have one value there by the ways that lead to it, whatever the tests at a place have told."""
@@ -174,9 +184,12 @@ class Successes:
             if look is not None:
                 look(pc, way, state)
             if pc in place.sites:
+                if state.way & Way.PASSED and not state.near:
+                    self._renewed.add(place.sites)
                 state = self._tested(pc, state, Way.SURE if pc in place.sure else Way.PASSED, pure)
             else:
                 state.fresh &= self._keeps(instruction, row, place)
+                state.near &= not (self._moves(row, place) or is_strong(instruction) or instruction.opcode in MEETINGS | FENCES)
                 if row is not None:
                     self._write(instruction, row, state, pure)
         return self._edges(block, state, pure)
@@ -184,13 +197,18 @@ class Successes:
     def _keeps(self, instruction: Instruction, row: Uses | None, place: Doubtful) -> bool:
         """Whether the next test of a place is for the same phase, by who knows the same as before, as far as an instruction goes."""
         silent = instruction.opcode in ARITHMETIC or (instruction.opcode in SILENT and instruction.opcode not in FENCES)
-        return silent and (row is None or not any(row.writes & self._uses[pc].reads for pc in place.sites))
+        return silent and not self._moves(row, place)
+
+    def _moves(self, row: Uses | None, place: Doubtful) -> bool:
+        """Whether an instruction writes what a place is made of."""
+        return row is not None and any(row.writes & self._uses[pc].reads for pc in place.sites)
 
     def _tested(self, pc: int, state: _State, passed: Way, pure: frozenset[int]) -> _State:
         """After a test. One that follows a fresh success takes nothing back, if it fails."""
         row = self._uses[pc]
         if row.predicate is not None:  # some have tested, others not
-            return _State(state.way | passed | Way.FAILED, fresh=state.fresh or not state.way & Way.PASSED)
+            first = not state.way & Way.PASSED
+            return _State(state.way | passed | Way.FAILED, fresh=state.fresh or first, near=state.near or first)
         before = state.copy(state.way)
         before.told[2].update(dict.fromkeys(pure - before.told[2].keys(), NOTHING))
         for told in before.told:

@@ -52,6 +52,8 @@ LOCKSTEP = "lockstep assumed"
 
 _KINDS = {Outcome.RACE: "data race", Outcome.SAME_VALUE: "same-value write", Outcome.SAME_REAL: "same-value write",
           Outcome.UNUSED_READ: "unused read", Outcome.LOCKSTEP: LOCKSTEP}  # fmt: skip
+#: kinds of findings that there are only because nothing orders two instructions
+UNORDERED = frozenset({*_KINDS.values(), "barrier misuse", "mbarrier misuse"})
 _AMOUNTS = {
     Outcome.RACE: "", Outcome.SAME_VALUE: "", Outcome.UNUSED_READ: "; no thread stores or decides by what is loaded",
     Outcome.SAME_REAL: "; the threads compute it in different ways, and which of their roundings stays is up to chance",

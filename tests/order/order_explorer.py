@@ -184,6 +184,8 @@ class _Explorer:
             return all((t, i) not in agents for i in self.covers[t][j])
         if op.kind == "mb_wait":
             return _phase_of(phases, op.id)[1] == op.count + 1
+        if op.kind == "mb_either":
+            return any(_phase_of(phases, number)[1] == 1 for number in (op.id, op.other))
         if op.kind == "copy_count":
             return self._in_phase(phases, t, j)
         if op.kind in ("await", "await_count"):

@@ -35,6 +35,7 @@ class Op:
     beyond_cta: bool = True
     given: int = -1  # executed only if the thread's operation of this number, a test of an mbarrier, has succeeded
     unless: int = -1  # ... has failed
+    other: int = 0  # of a loop that is left by either of two mbarriers, the second one
 
 
 @dataclass(frozen=True)
@@ -82,6 +83,8 @@ def _parse(words: list[str], instruction: int) -> Op:
         return Op(kind, instruction, lanes=tuple(int(w) for w in words[1:]))
     if kind == "wait":
         return Op(kind, instruction, count=int(words[1]))
+    if kind == "mb_either":
+        return Op(kind, instruction, id=int(words[1]), other=int(words[2]))
     numbers = [int(w) for w in words[1:]] + [0, 0]
     return Op(kind, instruction, "g", id=numbers[0], count=numbers[1], strong=strong)
 
@@ -346,3 +349,36 @@ def mixed_tests(draw: st.DrawFn, tests: int = 1) -> Program:
         threads.append(tuple(mixed))
     assume(left < tests)
     return replace(program, threads=tuple(threads))
+
+
+@st.composite
+def either_waits(draw: st.DrawFn) -> Program:
+    """Programs of warps in which a loop is left by the success of either of two mbarriers, each of which may order what follows, or not."""
+    builder = _Builder(draw, [shape for shape in APART if shape[1] > 1])
+    for _ in range(draw(st.integers(0, 1))):
+        builder.item()
+    a = builder.any_thread()
+    b, place = draw(st.sampled_from([t for t in builder.peers(a) if t != a])), builder.place()
+    builder.flags += 2
+    pair = builder.flags - 1, builder.flags
+    others = [t for t in builder.peers(a) if t != b]
+    arrivals = [(draw(st.sampled_from([a, a, *others])), number) for number in pair for _ in range(draw(st.sampled_from([1, 1, 2])))]
+    counts = {number: sum(n == number for _, n in arrivals) for number in pair}
+    accessed = draw(st.integers(0, len(arrivals)))
+    for i, (thread, number) in enumerate([*draw(st.permutations(arrivals)), (a, 0)]):
+        builder.instruction += 1
+        if i == accessed:
+            builder.touch(a, place)
+            builder.instruction += 1
+        if number:
+            builder.add(thread, "mb_arrive", id=number, count=counts[number])
+    builder.instruction += 1
+    builder.add(b, "mb_either", id=pair[0], other=pair[1])
+    for step in (lambda: builder.touch(b, place), lambda: builder.barrier(a, b), lambda: builder.touch(builder.any_thread(), place)):
+        builder.instruction += 1
+        step()
+        if not draw(st.integers(0, 2)):
+            break
+    program = Program(builder.per_cta, builder.warp_size, tuple(map(tuple, builder.ops)))
+    assume(all(op.count == 0 for ops in program.threads for op in ops if op.kind == "mb_wait"))
+    return program

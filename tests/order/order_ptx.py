@@ -41,7 +41,10 @@ class _Writer:
         #: operation by line of PTX, counted from 1
         self.ops: dict[int, Op] = {}
         self.labels = 0
-        self.mbarriers = sorted({op.id for ops in program.threads for op in ops if op.kind in (*ARRIVALS, "mb_wait", "mb_test")})
+        self.mbarriers = sorted(
+            {op.id for ops in program.threads for op in ops if op.kind in (*ARRIVALS, "mb_wait", "mb_test")}
+            | {n for ops in program.threads for op in ops if op.kind == "mb_either" for n in (op.id, op.other)}
+        )
         self.loads = 0
 
     def text(self) -> str:
@@ -92,6 +95,8 @@ class _Writer:
     def _code(self, j: int, op: Op) -> str:
         if op.kind in ("load", "store", "rmw", "copy"):
             return self._access(op)
+        if op.kind == "mb_either":
+            return self._either(op)
         if op.kind in ("mb_wait", "mb_test") or op.kind in ARRIVALS:
             return self._phase(j, op)
         flag = f"[%d1+{4 * op.id}]"
@@ -122,6 +127,17 @@ class _Writer:
         if op.kind == "store":
             return f"st.{STATE[op.space]}.{width} {place}, {op.value * 0x100000001 if op.nbytes == 8 else op.value};"
         return f"red.relaxed.{'gpu' if op.beyond_cta else 'cta'}.{STATE[op.space]}.add.{width} {place}, 1;"
+
+    def _either(self, op: Op) -> str:
+        """A loop until one of two tests succeeds, in the manner of the guards."""
+        first, second = (f"mbarrier.test_wait.parity.shared.b64 {{}}, [{self._mbarrier(number)}], 0;" for number in (op.id, op.other))
+        if self.guards == "branch":
+            self.labels += 2
+            again, on = f"L{self.labels - 1}", f"L{self.labels}"
+            return f"{again}: {first.format('%p3')} @%p3 bra {on}; {second.format('%p3')} @!%p3 bra {again}; {on}:"
+        either = {"predicate": "or.pred %p3, %p3, %p4;", "word": "selp.b32 %r6, 1, 0, %p3; selp.b32 %r5, 1, 0, %p4; add.u32 %r6, %r6, %r5; "
+                  "setp.ne.u32 %p3, %r6, 0;"}[self.guards]  # fmt: skip
+        return self._loop(f"{first.format('%p3')} {second.format('%p4')} {either}", "@!%p3")
 
     def _phase(self, j: int, op: Op) -> str:
         place = f"[{self._mbarrier(op.id)}]"

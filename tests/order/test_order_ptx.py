@@ -6,7 +6,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from order_explorer import Answer, TooBig, explore
-from order_programs import APART, Program, mixed_tests, programs, single_tests, written
+from order_programs import APART, Program, either_waits, mixed_tests, programs, single_tests, written
 from order_ptx import GUARDS, misuses, racing, ran, stuck
 
 LENIENT = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large]
@@ -83,6 +83,20 @@ def test_agrees_where_a_test_and_waits_for_the_same_phase_are_mixed(program: Pro
 @given(mixed_tests(3), st.sampled_from(GUARDS))
 def test_finds_nothing_untrue_where_tests_and_waits_are_mixed(program: Program, guards: str) -> None:
     agree_on_tests(program, guards, exact=sum(op.kind == "mb_test" for ops in program.threads for op in ops) == 1)
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=LENIENT)
+@given(either_waits(), st.sampled_from(GUARDS))
+def test_finds_nothing_untrue_behind_loops_that_either_of_two_mbarriers_ends(program: Program, guards: str) -> None:
+    agree_on_tests(program, guards, exact=False)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@settings(max_examples=2_000, deadline=None, suppress_health_check=LENIENT)
+@given(either_waits(), st.sampled_from(GUARDS))
+def test_finds_nothing_untrue_behind_many_such_loops(program: Program, guards: str) -> None:
+    agree_on_tests(program, guards, exact=False)
 
 
 @pytest.mark.slow

@@ -1,0 +1,69 @@
+"""Findings of programs with outcomes that are lost sight of (``lost_outcomes``), judged again in runs that take those tests for waits.
+
+What is unordered although every success is believed is unordered for certain, in the schedule that ran; what is ordered then may be so in
+every schedule, or in that one alone: it is unknown.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ptx_engine.errors import PtxError
+from ptx_engine.findings import Finding, Severity
+from ptx_engine.machine.early_looks import with_early_looks
+from ptx_engine.machine.execution import Execution
+from ptx_engine.machine.schedule import LowestFirst, Schedule
+from ptx_engine.order.report import UNORDERED
+
+if TYPE_CHECKING:
+    from ptx_engine.machine.executor import Machine
+
+
+def judged_again(machine: Machine, done: Execution, numbers: np.ndarray, seconds: float, again: Callable[..., Machine]) -> Execution:
+    """The execution without the findings that an outcome which is lost may order; these are said to be up to the schedule. ``seconds``:
+    what may be spent."""
+    open_ = [f for f in done.findings if f.kind in UNORDERED] if machine.program.analysis.has_mbarriers else []
+    lost = machine.program.analysis.lost_outcomes if open_ else frozenset()
+    if not lost:
+        return done
+    start = time.perf_counter()
+
+    def trusting(seconds: float, schedule: Callable[[], Schedule] = LowestFirst) -> Machine:
+        other = again(seconds, schedule)
+        other.trusted = lost
+        return other
+
+    why = ""
+    certain: set[tuple[str, tuple[int, ...]]] = set()
+    try:
+        first = trusting(seconds)
+        run = with_early_looks(first, first.run_numbers(numbers), numbers, seconds - (time.perf_counter() - start), trusting)
+        certain = {_pair(f) for f in run.findings}
+    except PtxError as error:
+        why = f" ({error.message})"
+    left_out = [f for f in open_ if _pair(f) not in certain]
+    spent = {"execute": done.seconds["execute"] + time.perf_counter() - start}
+    done = replace(done, findings=[f for f in done.findings if f not in left_out], seconds={**done.seconds, **spent})
+    errors = [f for f in left_out if f.severity is Severity.ERROR]
+    if not errors:
+        return done
+    lines = sorted({machine.origins[s.instruction].ptx_line for f in errors for s in f.sites})
+    tests = sorted(machine.origins[pc].ptx_line for pc in lost)
+    said = (
+        f"which tests of mbarriers order the accesses in PTX lines {_listed(lines)} is not known{why}: they may run if either of several "
+        f"has succeeded, or by what was stored then (tests in PTX lines {_listed(tests)})"
+    )
+    return replace(done, schedule_dependent=[*done.schedule_dependent, said])
+
+
+def _listed(lines: list[int]) -> str:
+    return ", ".join(map(str, lines))
+
+
+def _pair(finding: Finding) -> tuple[str, tuple[int, ...]]:
+    return finding.kind, tuple(sorted(s.instruction for s in finding.sites[:2]))
