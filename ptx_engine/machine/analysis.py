@@ -43,6 +43,7 @@ class Analysis:
     ) -> None:
         self._instructions, self._uses, self._register = instructions, uses, register
         self._ends = {start: start + block.size - 1 for start, block in blocks.items()}
+        self._comes_after: dict[tuple[int, int], bool] = {}
         self._live = {start: frozenset(block.live) for start, block in blocks.items()}
         self._successors = {start: successors(block, blocks) for start, block in blocks.items()}
         self.has_mbarriers = any(i.opcode == "mbarrier" or (i.opcode == "cp" and "mbarrier" in i.modifiers) for i in instructions)
@@ -142,9 +143,27 @@ class Analysis:
                     where[pc] = where.get(pc, 0) | 1 << number
         return found
 
+    @cached_property
+    def _block_of_end(self) -> dict[int, int]:
+        return {end: block for block, end in self._ends.items()}
+
+    def behind(self, earlier: int, later: int) -> bool:
+        """Whether a branch comes after the place where the ways of an earlier one meet, and not on these ways."""
+        known = self._comes_after.get((earlier, later))
+        if known is None:
+            first, second = self._block_of_end.get(earlier), self._block_of_end.get(later)
+            known = (
+                first in self.graph.successors
+                and first is not None
+                and second not in self.graph.between(first) | {first}
+                and second in self.graph.reached([self.graph.join(first)])
+            )
+            self._comes_after[earlier, later] = known
+        return known
+
     def quiet_after(self, branch: int) -> bool:
         """Whether nothing but the end follows where the ways of a branch meet."""
-        block = next((b for b, end in self._ends.items() if end == branch), None)
+        block = self._block_of_end.get(branch)
         if block not in self.graph.successors:
             return False
         join = self.graph.join(block)

@@ -315,7 +315,7 @@ class Machine:
     def _split(self, g: Group, active: np.ndarray, end: Terminator) -> tuple[Group, Group]:
         """The lanes that take the terminator and those that do not, with what is live on either way."""
         live = self._live_after(end)
-        self.warp_syncs.part(g.threads, end.pc)
+        self.warp_syncs.part(g.threads, end.pc, self.program.analysis.behind)
         return self._subset(g, np.flatnonzero(active), live), self._subset(g, np.flatnonzero(~active), live)
 
     def _live_after(self, end: Terminator) -> set[int]:

@@ -69,9 +69,23 @@ class WarpSyncs:
         """Threads have exited: nobody waits for them."""
         self._exited.append(threads)
 
-    def part(self, threads: np.ndarray, branch: int) -> None:
-        """Threads go different ways at a branch."""
-        self._parted_at[threads] = branch
+    def part(self, threads: np.ndarray, branch: int, behind: Callable[[int, int], bool]) -> None:
+        """Threads go different ways at a branch. ``behind(a, b)`` says that branch b comes after the place where the ways of a meet.
+
+        Lanes that are behind that place without others of their warp have left those at the earlier branch: what they passed by there
+        counts, wherever they part from each other afterwards.
+        """
+        earlier = self._parted_at[threads]
+        left = [a for a in np.unique(earlier).tolist() if a >= 0 and a != branch and behind(a, branch)]
+        if not left:
+            self._parted_at[threads] = branch
+            return
+        slot, tid = np.divmod(threads, self.block_threads)
+        warp = slot * (-(-self.block_threads // WARP)) + tid // WARP
+        here = self.gone().copy()
+        np.bitwise_or.at(here, warp, lane_bits(tid % WARP))
+        alone = (here[warp] != 0xFFFFFFFF) & np.isin(earlier, left)
+        self._parted_at[threads[~alone]] = branch
 
     def excused(self, quiet: Callable[[int], bool]) -> np.ndarray:
         """Of the lanes that are gone (as ``gone`` has them) those that left for good at the branch at which they parted from others:

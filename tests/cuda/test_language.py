@@ -105,3 +105,52 @@ namespace cg = cooperative_groups;
     # at the program's own lines, not in the headers where the copies are
     assert {Path(site.user_loc.partition(":")[0]).name for finding in report.error_findings for site in finding.sites} <= {"kernel.cu"}
     assert bool(report.error_findings) == (not wait)
+
+
+PASSED_BY = """
+extern "C" __global__ void k(const float *x, float *y, int n) {
+    __shared__ float s[64];
+    const int t = threadIdx.x;
+    if (t >= LEAVE) return;
+    s[t] = x[t];
+    __syncthreads();
+    if (t < STAY) __syncthreads();
+    if (t < n) y[t] = s[t];
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("leave", "stay", "n", "kinds"),
+    [
+        (64, 32, 50, set()), (64, 64, 50, set()), (50, 64, 40, set()),
+        (64, 40, 64, {"barrier misuse"}), (64, 40, 50, {"barrier misuse"}), (64, 40, 36, {"barrier misuse"}), (60, 40, 50, {"barrier misuse"}),
+    ],
+)  # fmt: skip
+def test_lanes_that_pass_a_barrier_by_and_part_again_have_passed_it_by(leave: int, stay: int, n: int, kinds: set[str]) -> None:
+    """An aligned barrier is for all of a warp that have not exited before: not for lanes that go on behind it, even if they leave in two parts."""
+    args = {"x": TensorArg("x", "f32", (N,), Role.IN), "y": TensorArg("y", "f32", (N,), Role.OUT), "n": n}
+    report = cuda_kernel(PASSED_BY, defines={"LEAVE": leave, "STAY": stay})[1, N](**args)
+    assert {finding.kind for finding in report.findings} == kinds
+
+
+NESTED = """
+extern "C" __global__ void k(const float *x, float *y, int n) {
+    __shared__ float s[64];
+    const int t = threadIdx.x;
+    for (int i = t; i < 100; i += 64) y[i] = x[i];
+    if (t % 3 == 0) { if (t > n) return; y[t] = 2.0f * x[t]; } else if (t % 3 == 1) { for (int i = 0; i < t; ++i) if (x[0] == y[100]) y[t] += 1.0f; }
+    s[t] = x[t];
+    __syncthreads();
+    if (t >= 50) return;
+    if (t == 7) y[101] = s[7];
+    __syncthreads();
+    y[t] = s[t];
+}
+"""
+
+
+def test_lanes_that_leave_within_an_arm_have_left_for_good() -> None:
+    args = {"x": TensorArg("x", "f32", (100,), Role.IN), "y": TensorArg("y", "f32", (102,), Role.INOUT), "n": 20}
+    report = cuda_kernel(NESTED.replace(" if (x[0] == y[100])", ""))[1, N](**args)
+    assert not [finding for finding in report.findings if finding.kind == "barrier misuse"]
