@@ -15,7 +15,7 @@ from ptx_engine.errors import NotStructuredError
 from ptx_engine.isa.algebra import ARITY, Function, Mode
 from ptx_engine.isa.bits import integer_term, refused
 from ptx_engine.isa.magnitude import LOW, rounded_sum
-from ptx_engine.isa.values import F32, UINT, Fmt, Sym, Value, as_parts, int_fmt, narrow, predicate_value, read_float, split_bits
+from ptx_engine.isa.values import F32, F64, UINT, Fmt, Sym, Value, as_parts, int_fmt, narrow, predicate_value, read_float, split_bits
 from ptx_engine.terms import CONST_CAP, FALSE, NAN, NEG_INF, ONE, POS_INF, TRUE, UNDEF, ZERO, Arena, Ids, Op
 
 Emit = Callable[..., Ids]
@@ -156,6 +156,7 @@ class SymbolicAlgebra:
         if operator in SIGNED:
             return self._apply_signed(operator, fmts)
         arena, emit = self.arena, EMITTERS[operator](self.arena)
+        arena.beyond_floats |= F64 in fmts
         if operator in ("fma", "add") and fmts == (F32,):
             emit = _with_large_sums(arena, operator, mode.rnd)
         if mode.sat or mode.relu or mode.satfinite:
@@ -283,6 +284,7 @@ class SymbolicAlgebra:
 
     def compare(self, cmp: str, fmts: tuple[Fmt, ...], mode: Mode) -> Callable[[Value, Value], list[Value]]:
         arena = self.arena
+        arena.beyond_floats |= F64 in fmts
         if len(fmts) == 1:
             fmt = fmts[0]
             return lambda x, y: [predicate_value(compare_terms(arena, cmp, read_float(arena, x, fmt), read_float(arena, y, fmt)))]

@@ -10,10 +10,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+import numpy as np
 from gmpy2 import mpq
 
 from ptx_engine.terms.constants import Const
-from ptx_engine.terms.folding import OF_NAN, Folding
+from ptx_engine.terms.folding import LARGEST_FLOAT, OF_NAN, Folding
 from ptx_engine.terms.ops import Op
 from ptx_engine.terms.range_reduction import recombined
 from ptx_engine.terms.storage import (
@@ -154,8 +155,10 @@ class Arena(Folding):
                 self.drop(x if p is None else y)
                 below = (q is not None and q[0] == 1) or (p is not None and p[0] == -1)
                 return {Op.LT: TRUE if below else FALSE, Op.LE: TRUE if below else FALSE, Op.EQ: FALSE, Op.NE: TRUE}[op]
+            if op in (Op.EQ, Op.NE):
+                return None
             end = -self.end_of_floats(x, y) or self.end_of_floats(y, x)  # of the right side, or what the left one makes of it
-            return None if not end else TRUE if op is Op.NE or (end > 0 and op is not Op.EQ) else FALSE
+            return None if not end else TRUE if end > 0 else FALSE
 
         return self.folded(op, fold, (a, b))
 
@@ -179,12 +182,19 @@ class Arena(Folding):
             return None
 
         chosen = self.folded(Op.ITE, fold, (condition, a, b))
-        if not self.infinite_selections and not isinstance(condition, int):
-            self.infinite_selections = any(_is_infinity(x) for x in (a, b))
+        if not self.beyond_floats and not (isinstance(condition, int) and condition in (TRUE, FALSE)):
+            self.beyond_floats = any(self._has_end(x) for x in (a, b))
         if self.patterns and (_is_infinity(a) or _is_infinity(b)):
             for pattern in self.patterns:
                 chosen = pattern.replaced(self, chosen)
         return chosen
+
+    def _has_end(self, ids: Ids) -> bool:
+        """Whether among ids is an infinity, or an end of f32."""
+        column = np.asarray(ids)
+        constants = np.unique(column[(column >= 0) & (column < CONST_CAP)]).tolist()
+        known = [self.consts[i] for i in constants if i not in (NEG_INF, POS_INF)]
+        return len(known) < len(constants) or any(c.special is None and abs(c.coef) == LARGEST_FLOAT for c in known)
 
     def logic(self, op: Op, a: Ids, b: Ids = ZERO) -> Ids:
         """AND, OR, NOT over 0/1 terms."""

@@ -102,10 +102,10 @@ class Folding(Storage):
     def end_of_floats(self, ident: Ids, other: Ids) -> int:
         """-1 or 1 where a constant is the least or the largest f32, with which reductions begin, and the other is no constant; else 0.
 
-        Whatever f32 holds lies between the two. Not where selections have infinities: these lie beyond.
+        Whatever f32 holds lies between the two. Not where there are values beyond (``beyond_floats``).
         """
         known = self.finite(ident)
-        if known is None or abs(known.coef) != LARGEST_FLOAT or not known.is_rational or self.infinite_selections:
+        if known is None or abs(known.coef) != LARGEST_FLOAT or not known.is_rational or self.beyond_floats:
             return 0
         if isinstance(other, int) and 0 <= other < CONST_CAP:
             return 0

@@ -112,8 +112,8 @@ class Storage:
         self.patterns: list[Pattern | Guard] = []
         #: first ids of columns of powers of two that are made of the bits of an integer (``range_reduction``)
         self.powers: set[int] = set()
-        #: whether a selection by symbolic data has an infinity
-        self.infinite_selections = False
+        #: whether values may lie beyond what f32 holds, or at its ends: a selection by symbolic data has such a constant, or there is f64
+        self.beyond_floats = False
         #: whether bits of floats that meet integer arithmetic are functions of the float; else that is refused, with its line
         self.words_of_floats = False
         #: assumption ledger entries: what this arena's construction leaned on, in order of first use
