@@ -118,7 +118,12 @@ class Analysis:
         """Single tests of mbarriers whose successes may order what nothing is known to order."""
         renewed = frozenset(pc for place in self._certainty.doubtful() if self._successes.renews(place) for pc in place.sites - place.sure)
         places = {pc: self._certainty.together(pc) for pc, i in enumerate(self._instructions) if is_wait(i) and pc in self._uses}
-        return Tests(places, frozenset(self.doubtful), renewed, self._instructions, self._uses, self._conditional).lost()
+        own = (self._instructions, self._uses, self.graph, self._ends, self._conditional)
+        return Tests(places, frozenset(self.doubtful), renewed, self._is_behind, *own).lost()
+
+    def _is_behind(self, test: int, pc: int) -> bool:
+        """Whether whoever executes an instruction has seen a success at the place of a test that is not certain."""
+        return bool((self.behind_success.get(pc, 0) | self.settled.get(pc, 0)) >> self.doubtful[test] & 1)
 
     @property
     def behind_success(self) -> dict[int, int]:

@@ -25,11 +25,12 @@ MEETINGS = frozenset({"bar", "barrier", "mbarrier"})
 @dataclass
 class Dependents:
     """Instructions that only some outcomes lead to (``inside``), and those that read what depends on outcomes (``reading``); of these the
-    ones whose guard, way or address it is (``decided``)."""
+    ones whose guard, way or address it is (``decided``), and those whose address it is (``placed``)."""
 
     inside: set[int] = field(default_factory=set)
     reading: set[int] = field(default_factory=set)
     decided: set[int] = field(default_factory=set)
+    placed: set[int] = field(default_factory=set)
 
 
 class Conditional:
@@ -70,6 +71,8 @@ class Conditional:
                     found.reading.add(pc)
                     if walk.decides(pc, tainted):
                         found.decided.add(pc)
+                    if not tainted.isdisjoint(self._uses[pc].addresses):
+                        found.placed.add(pc)
                 walk.write(pc, tainted, inside=inside)
         return found
 

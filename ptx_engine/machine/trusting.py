@@ -56,7 +56,7 @@ def judged_again(machine: Machine, done: Execution, numbers: np.ndarray, seconds
     tests = sorted(machine.origins[pc].ptx_line for pc in lost)
     said = (
         f"which tests of mbarriers order the accesses in PTX lines {_listed(lines)} is not known{why}: they may run if either of several "
-        f"has succeeded, or by what was stored then (tests in PTX lines {_listed(tests)})"
+        f"has succeeded, or by what was stored, given to another lane or chosen as an address then (tests in PTX lines {_listed(tests)})"
     )
     return replace(done, schedule_dependent=[*done.schedule_dependent, said])
 

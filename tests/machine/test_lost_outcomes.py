@@ -24,6 +24,7 @@ LOAD = "ld.shared.u32 %r5, [%r13];\nst.global.u32 [%d1], %r5;\nE:\n"
 TEST = "mbarrier.test_wait.parity.shared.b64 {}, [%r10{}], 0;\n"
 FIRST, SECOND = TEST.format("%p5", ""), TEST.format("%p7", "+8")
 TOLD = "bar.warp.sync -1;\nld.shared.u32 %r21, [%r15+16];\nsetp.ne.u32 %p6, %r21, 0;\n@!%p6 bra E;\n"
+SHUFFLED = "selp.u32 %r20, 1, 0, %p5;\nshfl.sync.idx.b32 %r21, %r20, 0, 31, -1;\nsetp.ne.u32 %p6, %r21, 0;\n@!%p6 bra E;\n"
 #: ways on that hang on a success, of which nothing is known at the load
 LOST = {
     "either of two": FIRST + SECOND + "or.pred %p6, %p5, %p7;\n@!%p6 bra E;\n",
@@ -34,6 +35,13 @@ LOST = {
                "@!%p6 bra E;\n",
     "told by a lane": "@!%p9 bra N;\n" + FIRST + "selp.u32 %r20, 1, 0, %p5;\nst.shared.u32 [%r15+16], %r20;\nN:\n" + TOLD,
     "told by a lane that is past it": "@!%p9 bra N;\n" + FIRST + "@%p5 st.shared.u32 [%r15+16], 1;\nN:\n" + TOLD,
+    "voted for by any lane": FIRST + "vote.sync.any.pred %p6, %p5, -1;\n@!%p6 bra E;\nbar.warp.sync -1;\n",
+    "until any lane has seen it": "L:\n" + FIRST + "vote.sync.any.pred %p6, %p5, -1;\n@!%p6 bra L;\nbar.warp.sync -1;\n",
+    "shuffled from a lane": "setp.ne.u32 %p5, %r0, %r0;\n@%p9 " + FIRST + "bar.warp.sync -1;\n" + SHUFFLED,
+    "shuffled from a lane, met later": "setp.ne.u32 %p5, %r0, %r0;\n@%p9 " + FIRST + SHUFFLED + "bar.warp.sync -1;\n",
+    "reduced over the warp": FIRST + "selp.u32 %r20, 1, 0, %p5;\nredux.sync.max.u32 %r21, %r20, -1;\nsetp.ne.u32 %p6, %r21, 0;\n@!%p6 bra E;\n"
+                             "bar.warp.sync -1;\n",
+    "an address": FIRST + "selp.b32 %r20, %r13, %r11, %p5;\nmov.b32 %r13, %r20;\n",
     "tested again after a barrier": "L:\n" + FIRST + "bar.warp.sync -1;\n" + TEST.format("%p7", "") + "@!%p5 bra L;\n",
 }  # fmt: skip
 #: ways on of those who have seen no success, too
@@ -41,6 +49,7 @@ OPEN = {
     "nothing is asked": FIRST + SECOND + "or.pred %p6, %p5, %p7;\n",
     "each decides something else": "mov.u32 %r20, 0;\n" + FIRST + "@%p5 add.u32 %r20, %r20, 1;\n" + SECOND + "@%p7 mov.u32 %r20, 2;\n",
     "stored, and not asked for": FIRST + "selp.u32 %r20, 1, 0, %p5;\nst.local.u32 [spill], %r20;\n",
+    "an address after a failure": FIRST + "selp.b32 %r20, %r11, %r13, %p5;\nmov.b32 %r13, %r20;\n",
     "either of two, or not": FIRST + SECOND + "or.pred %p6, %p5, %p7;\n@!%p6 bra D;\nmov.u32 %r20, 1;\nD:\n",
 }
 
@@ -89,6 +98,23 @@ def test_what_the_first_of_two_orders_is_a_race_of_the_other() -> None:
     arrive = ARRIVE.split("\n")
     execution = ran(arrive[1] + "\n" + STORE + arrive[0] + "\n" + LOST["either of two"] + LOAD)
     assert races(execution) and unknown(execution) == []
+
+
+@pytest.mark.parametrize("told", [SHUFFLED, "vote.sync.any.pred %p6, %p5, -1;\n@!%p6 bra E;\n"])
+def test_what_a_lane_tells_without_meeting_orders_nothing(told: str) -> None:
+    """Shuffles and votes exchange values: they give no memory order, so the success of one lane is none of the others."""
+    execution = ran(STORE + ARRIVE + "setp.ne.u32 %p5, %r0, %r0;\n@%p9 " + FIRST + told + LOAD)
+    assert races(execution) and unknown(execution) == []
+
+
+@pytest.mark.parametrize(("before", "after", "found"), [(STORE, "", False), ("", STORE, True)])
+def test_what_a_barrier_tells_of_one_thread(before: str, after: str, found: bool) -> None:
+    """One thread of the first warp tests and tells its warp by bar.red; the second warp stores, and does not come to that barrier."""
+    second = "sub.u32 %r22, %r0, %r16;\nsetp.eq.u32 %p4, %r22, 0;\n@%p4 bra W;\n" + before + ARRIVE + after + "bra E;\nW:\n" + ARRIVE
+    asks = "setp.ne.u32 %p5, %r0, %r0;\n@%p9 " + FIRST + "barrier.red.or.pred %p6, 1, 32, %p5;\n@!%p6 bra E;\n"
+    load = "ld.shared.u32 %r5, [%r11+128];\nst.global.u32 [%d1], %r5;\nE:\n"
+    execution = ran(second + asks + load)
+    assert races(execution) is found and bool(unknown(execution)) is not found
 
 
 #: a loop that tests one place after the other
