@@ -103,6 +103,16 @@ class Analysis:
         return {pc: number for number, place in enumerate(self._certainty.doubtful()) for pc in place.sure}
 
     @cached_property
+    def traps(self) -> dict[int, frozenset[int]]:
+        """Traps that an outcome of a test of an mbarrier leads to, as where a wait gives up, each with these tests."""
+        found: dict[int, frozenset[int]] = {}
+        if any(i.opcode == "trap" for i in self._instructions):
+            for test in (pc for pc, i in enumerate(self._instructions) if is_wait(i) and pc in self._uses):
+                for trap in self._conditional.traps(test):
+                    found[trap] = found.get(trap, frozenset()) | {test}
+        return found
+
+    @cached_property
     def single_tests(self) -> frozenset[int]:
         """Tests of mbarriers on whose outcome something depends."""
         waits = [pc for pc, i in enumerate(self._instructions) if is_wait(i) and pc in self._uses]

@@ -76,6 +76,15 @@ class Conditional:
                 walk.write(pc, tainted, inside=inside)
         return found
 
+    def traps(self, test: int) -> set[int]:
+        """The traps whose guard an outcome of a test is, or where a way leads that a branch by it takes."""
+        on = self.on(frozenset((test,)), {})
+        found = {pc for pc in on.decided if self._instructions[pc].opcode == "trap"}
+        ways = {b for block, after in self._graph.successors.items() if block != EXIT and self._ends[block] in on.decided for b in after}
+        for block in self._graph.reached(b for b in ways if b in self.doomed):
+            found |= {self._ends[block]} if self._instructions[self._ends[block]].opcode == "trap" else set()
+        return found
+
     def opcode(self, pc: int) -> str:
         """Of an instruction."""
         return self._instructions[pc].opcode

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 MOST = 512
 #: blocks that groups run before the one that has waited longest is let in: a loop with an effect may wait for it, too
 PATIENCE = 1024
+#: why a schedule that was tried says nothing
+GIVES_UP = "the test of an mbarrier leads to a trap in a schedule that was tried: what else happens in that one is not known"
 #: of warps, as long as there are so few
 MOST_WARPS = 128
 
@@ -122,6 +124,9 @@ def with_early_looks(machine: Machine, done: Execution, numbers: np.ndarray, sec
             run = other.run_numbers(numbers)
         except PtxError as error:  # no time is left, or somebody waits for a CTA that does not run together with it
             return _untried(done, error.message)
+        if _gives_up(run.findings, machine.program.analysis.traps):
+            done = replace(done, schedule_dependent=list(dict.fromkeys([*done.schedule_dependent, GIVES_UP])))
+            continue
         done = replace(done, findings=[*done.findings, *_new(done.findings, run.findings)])
         early = sorted(waits & other.order.looks.early)
         if early:
@@ -143,6 +148,13 @@ def _untried(done: Execution, reason: str) -> Execution:
     """The execution, of which it is not known what loops that wait see in other schedules."""
     said = f"loops that wait for memory were not tried in other schedules: {reason}"
     return replace(done, schedule_dependent=[*done.schedule_dependent, said])
+
+
+def _gives_up(found: list[Finding], traps: Container[int]) -> bool:
+    """Whether somebody gave up by one of the traps that tests of mbarriers lead to, as arrivals were held back for longer than that wait
+    takes. The launch has failed: barriers do not wait for those who are gone, and what they had still to store is missing; what is found
+    then is no fault of the program."""
+    return any(f.kind == "trap" and all(s.instruction in traps for s in f.sites) for f in found)
 
 
 def _new(known: list[Finding], found: list[Finding]) -> list[Finding]:

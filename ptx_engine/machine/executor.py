@@ -458,9 +458,14 @@ class Machine:
         agreed = [pair for keys in self.agreement for pair in keys.pairs]
         if agreed and not proved_equal(self.bound.arena, agreed):
             dependent.append("threads store values to one address that agree at random inputs and are not built alike: not proved equal")
-        return Execution(
-            footprints, findings, ctas, launch.cta_count, self.executed, seconds, self.order.assumptions, self.origins, dependent
-        )
+        assumptions = [*self.order.assumptions, *self._untrapped()]
+        return Execution(footprints, findings, ctas, launch.cta_count, self.executed, seconds, assumptions, self.origins, dependent)
+
+    def _untrapped(self) -> list[str]:
+        """That no test of an mbarrier leads to a trap, where it may."""
+        tests = {pc for pcs in self.program.analysis.traps.values() for pc in pcs}
+        lines = sorted({self.origins[pc].ptx_line for pc in tests})
+        return [f"tests of mbarriers lead to no trap (PTX lines {', '.join(map(str, lines))})"] if lines else []
 
     def findings(self) -> list[Finding]:
         """All findings so far, with the PTX and user lines filled in."""
