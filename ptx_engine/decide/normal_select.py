@@ -151,13 +151,17 @@ class Selections:
         return self._position(Signs(p, _TRUE, {}, {}), above, below, seen, at)
 
     def _under(self, p: Poly, holds: str, condition: Poly, a: Poly, b: Poly, compared: list[Compared]) -> Poly | None:
-        """What is chosen where p is positive, zero or ("") negative, through selections by p in selections; adds what these compare."""
+        """What is chosen where p is positive, zero or ("") negative, through selections by p in selections; adds what these compare. A
+        value may be one of its own choices: relu(x) is x > 0 ? relu(x) : 0, too."""
+        passed: set[PolyKey] = set()
         while True:
             case = self._in_case(condition, p, holds)
             if case not in (_TRUE, {}):
                 return None
             value = a if case else b
-            known = self._choices.get(self.forms.key(value), [])
+            key = self.forms.key(value)
+            known = [] if key in passed else self._choices.get(key, [])
+            passed.add(key)
             inner = next((choice for choice in known if p in self._subjects(choice[0])), None)
             if inner is None:
                 return value

@@ -48,6 +48,11 @@ def test_proved_integers_agree_at_many_points(seed: int) -> None:
     _check(seed, 2, 60, 3)
 
 
+def test_a_selection_that_is_one_of_its_own_choices_ends() -> None:
+    """Among these terms a selection has the form of one of its values: looking through selections in it never ended."""
+    assert _check(2854, 2, 60, 3) == (6, 7)
+
+
 @pytest.mark.slow
 @given(seed=seeds, depth=st.integers(1, 4), points=st.integers(1, 6))
 @settings(max_examples=3000, deadline=None)

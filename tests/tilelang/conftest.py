@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import pytest
@@ -66,6 +66,12 @@ def _changed(change: Callable[[str], str] | None) -> Iterator[None]:
         yield
     finally:
         _edit.clear()
+
+
+@pytest.fixture
+def changed() -> Callable[[Callable[[str], str]], AbstractContextManager[None]]:
+    """``with changed(change):`` TileLang's CUDA text is edited before it is compiled."""
+    return _changed
 
 
 @pytest.fixture

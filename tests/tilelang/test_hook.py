@@ -240,11 +240,9 @@ def test_arguments_of_the_wrong_shape_are_refused(session) -> None:
         kernel(torch.zeros(63), torch.zeros(63))
 
 
-def test_a_refuted_kernel_raises_with_the_lines_of_the_user(compiled, session) -> None:
+def test_a_refuted_kernel_raises_with_the_lines_of_the_user(compiled, session, changed) -> None:
     """The class of the exception survives its way through TileLang's C++."""
-    from conftest import _changed
-
-    with _changed(without(3)), pytest.raises(KernelRefuted) as raised:
+    with changed(without(3)), pytest.raises(KernelRefuted) as raised:
         tilelang.compile(matmul(64, 64, 64, 32, 32, 32, 2).with_attr("global_symbol", "racy"))
     text = str(raised.value)
     assert "data race on shared memory" in text
