@@ -105,4 +105,7 @@ def check_target(instruction: Instruction, module: Module) -> None:
     if found is None:
         return
     if int(found[1]) < _number(target) or (target.endswith("a") and not found[2]):
-        raise ParseError(f"{instruction.mnemonic} needs .target sm_{target}, the module has {found[0]}", span=instruction.span)
+        raise ParseError(
+            f"{instruction.mnemonic} needs .target sm_{target}, the module has {found[0]}", span=instruction.span,
+            hint=f'compile for sm_{target}' + ("" if target.endswith("a") else f'; in a spec: target = "cuda:{target}"'),
+        )  # fmt: skip

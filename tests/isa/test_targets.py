@@ -59,6 +59,12 @@ def test_an_older_header_is_refused(line: str, target: str, version: str, old_ta
         with pytest.raises(ParseError, match=f"{line.split()[0]} needs {why}") as caught:
             emulate(text, None, 1, 1, [np.zeros(64, np.uint32)])
         assert caught.value.span is not None and caught.value.span.line == 8
+        said = (
+            ""
+            if "version" in why
+            else f"compile for {target}" + ("" if target.endswith("a") else f'; in a spec: target = "cuda:{target[3:]}"')
+        )
+        assert caught.value.hint == said
 
 
 @pytest.mark.parametrize("target", ["sm_90a", "sm_100f", "sm_120a", "sm_80, debug", "sm_20"])
