@@ -248,11 +248,18 @@ class _Allowed:
 
 def _allowed(pair: Pair) -> _Allowed:
     entries = pair.arena.inputs
-    bounds = np.array([integer_range(entry.fmt) or (-np.inf, np.inf) for entry in entries], np.float64).reshape(-1, 2)
+    bounds = np.array([_float_range(entry.fmt) for entry in entries], np.float64).reshape(-1, 2)
     flat = -1 - pair.inputs.astype(np.int64)
     owner = np.searchsorted(np.array([entry.base for entry in entries], np.int64), flat, side="right") - 1
     low, high = bounds[owner].T
     return _Allowed(low, high, bool(np.isfinite(high).any()))
+
+
+def _float_range(fmt: str) -> tuple[float, float]:
+    """The least and the greatest float64 that an input may be: the greatest s64 is none, and would be rounded to one beyond it."""
+    low, high = integer_range(fmt) or (-math.inf, math.inf)
+    top = float(high)
+    return float(low), top if top <= high else math.nextafter(top, 0.0)
 
 
 def _thresholds(pair: Pair, allowed: _Allowed) -> np.ndarray:

@@ -9,7 +9,9 @@ import pytest
 from test_never_proved import Names
 
 from ptx_engine.decide import decide
-from ptx_engine.terms import Expr, Op
+from ptx_engine.decide.oracle import integer_range
+from ptx_engine.decide.witness import Pair, _candidates, exact_point
+from ptx_engine.terms import Arena, Expr, Op
 from ptx_engine.terms.formulas import clamp, exp, maximum, remainder, round_even, saturate, where, wrap
 from ptx_engine.verdict import Status
 
@@ -59,3 +61,28 @@ EQUAL: dict[str, Case] = {
 def test_without_the_fault_it_is_proved(name: str) -> None:
     verdict = decide(*EQUAL[name](Names()))
     assert verdict.status is Status.PROVED, verdict.reason
+
+
+@pytest.mark.parametrize("fmt", ["s8", "u8", "s32", "u32", "s64", "u64"])
+def test_no_point_lies_beyond_a_format(fmt: str) -> None:
+    """The greatest integer of 64 bits is no float64: what it is rounded to is one more, at which equal terms differ."""
+    arena = Arena()
+    x = arena.add_input("x", 1, fmt).ids(0)
+    pair = Pair(arena, int(arena.emit(Op.SHR, x, arena.rational(1))), int(x))
+    points = _candidates(pair)
+    tried = [exact_point(pair, points[:, i]).get(int(x), 0) for i in range(points.shape[1])]
+    low, high = integer_range(fmt) or (0, 0)
+    assert low <= min(tried) and max(tried) <= high
+    assert min(tried) == low and high - max(tried) < 2 ** max(0, high.bit_length() - 53)
+
+
+def upper_word(shift: int) -> tuple[Expr, Expr]:
+    arena = Arena()
+    x = arena.add_input("x", 1, "s64").ids(0)
+    field = Expr(arena, int(arena.emit(Op.FIELD, x, 32, 32)))
+    return Expr(arena, int(arena.emit(Op.SHR, x, arena.rational(shift)))), wrap(field, 32)
+
+
+def test_the_upper_half_of_the_greatest_integer() -> None:
+    assert decide(*upper_word(32)).status is Status.PROVED
+    assert decide(*upper_word(31)).status is Status.REFUTED
