@@ -23,8 +23,10 @@ from ptx_engine.order.records import ASYNC, ATOMIC, OBJECT, WRITE, AtomicKind, B
 from ptx_engine.order.suppositions import Suppositions
 
 #: CTA number -> times per thread: its accesses, its asynchronous agent's, its execution. Never changed once made. Under the keys of
-#: ``_at_fences`` and ``_observed``, below zero, stand two more clocks, which come along wherever causality order leads: what was
-#: known at the ``fence.sc`` that came before, and what was known at such fences before atomic writes that have been read.
+#: ``_at_fences`` and ``_observed``, below zero, stand more clocks, which come along wherever causality order leads: what was
+#: known at the ``fence.sc`` that came before, and what was known at such fences before atomic writes that have been read. Those of the
+#: scope of a CTA are in one order with the others of that CTA alone; of them stands, under ``_at_cta_fences`` and ``_observed_in_cta``,
+#: what was known of that CTA.
 Clock = dict[int, np.ndarray]
 NOTHING: Clock = {}
 
@@ -130,8 +132,9 @@ class _Location:
 
     wide: Clock | None = None
     narrow: dict[int, Clock] = field(default_factory=dict)
-    #: what was known at fences of the total order before the writes
+    #: what was known at fences of the total order before the writes, and at those of the scope of a CTA
     fenced: Clock = field(default_factory=dict)
+    cta_fenced: Clock = field(default_factory=dict)
 
 
 @dataclass
@@ -144,17 +147,25 @@ class _Fenced:
 
 
 def _at_fences(cta: int) -> int:
-    return -1 - 2 * cta
+    return -1 - 4 * cta
 
 
 def _observed(cta: int) -> int:
-    return -2 - 2 * cta
+    return -2 - 4 * cta
+
+
+def _at_cta_fences(cta: int) -> int:
+    return -3 - 4 * cta
+
+
+def _observed_in_cta(cta: int) -> int:
+    return -4 - 4 * cta
 
 
 def _part(clock: Clock, key: Callable[[int], int]) -> Clock:
     """The clock that stands under keys of a kind."""
     offset = -key(0)
-    return {(-k - offset) // 2: row for k, row in clock.items() if k < 0 and (-k - offset) % 2 == 0}
+    return {(-k - offset) // 4: row for k, row in clock.items() if k < 0 and (-k - offset) % 4 == 0}
 
 
 def joined(clocks: Iterable[Clock]) -> Clock:
@@ -383,15 +394,18 @@ class Clocks:
         for thread in event.batch.grid_threads(event.threads).tolist():
             state = self._fenced.setdefault(thread, _Fenced())
             known = [self._now.get(thread, {})]
-            total = event.total and event.beyond_cta
-            if total:
+            cta = thread // self._n
+            if event.total and _observed_in_cta(cta) in known[0]:
+                known.append({cta: known[0][_observed_in_cta(cta)]})
+            if event.total and event.beyond_cta:
                 known.append(_part(known[0], _observed))
             for wide_access, narrow, wide in state.pending:
                 known += [c for c in (narrow, wide if wide_access and event.beyond_cta else None) if c is not None]
             clock = joined(known)
-            if total:
+            if event.total:
                 own = self._with_own(clock, [thread], event.seq)
-                clock = {**clock, **{_at_fences(cta): row for cta, row in own.items() if cta >= 0}}
+                beyond = {_at_fences(other): row for other, row in own.items() if other >= 0} if event.beyond_cta else {}
+                clock = {**clock, **beyond, _at_cta_fences(cta): own[cta]}
             self._set(thread, event.seq, clock)
             if event.beyond_cta:
                 state.pending = []
@@ -419,9 +433,11 @@ class Clocks:
         whichever threads execute them: the other way round the read would come before the write that it reads. PyTorch's reductions
         and most split-K kernels end so: every thread fences, a barrier, one thread counts.
         """
-        if event.beyond_cta and place.fenced:
+        seen_at_fences = {_observed(other): row for other, row in place.fenced.items()} if event.beyond_cta else {}
+        if cta in place.cta_fenced:
+            seen_at_fences[_observed_in_cta(cta)] = place.cta_fenced[cta]
+        if seen_at_fences:
             self.observed = True
-            seen_at_fences = {_observed(other): row for other, row in place.fenced.items()}
             self._set(thread, event.seq, joined([self._now.get(thread, {}), seen_at_fences]))
         narrow, wide = place.narrow.get(cta), place.wide
         if narrow is None and wide is None:
@@ -436,9 +452,12 @@ class Clocks:
     def _publish(self, event: Atomic, thread: int, cta: int, place: _Location) -> None:
         """The write half: a store starts a new release sequence, a read-modify-write continues the one there is."""
         if event.kind is AtomicKind.STORE:
-            place.wide, place.narrow, place.fenced = None, {}, {}
-        if event.beyond_cta and (at_fences := _part(self._now.get(thread, NOTHING), _at_fences)):
+            place.wide, place.narrow, place.fenced, place.cta_fenced = None, {}, {}, {}
+        now = self._now.get(thread, NOTHING)
+        if event.beyond_cta and (at_fences := _part(now, _at_fences)):
             place.fenced = joined([place.fenced, at_fences])
+        if at_cta_fences := {c: row for c, row in _part(now, _at_cta_fences).items() if event.beyond_cta or c == cta}:
+            place.cta_fenced = joined([place.cta_fenced, at_cta_fences])
         fenced = self._fenced.get(thread, _Fenced())
         own = self._snapshot(thread, event.seq) if event.order.releases else None
         narrow = [c for c in (own, fenced.narrow) if c is not None]
