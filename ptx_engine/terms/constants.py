@@ -93,7 +93,8 @@ ZERO, ONE = Const(mpq(0)), Const(mpq(1))
 
 _LOG2E, _LOG2TEN, _SQRT2, _PI = 1 / math.log(2), math.log2(10), math.sqrt(2), math.pi
 #: what constants have beyond their f32 literals, which are read as all of them: CUDA's expf and exp10f multiply by both. Such a rest is
-#: a zero of its own, of a sign: it vanishes beside numbers, but its product with an infinity is that infinity (expf of one), not undefined
+#: a zero of its own, of a sign: its product with a number vanishes, but that with an infinity is that infinity (expf of one), not
+#: undefined. In what is no product it is the literal's own number (``number_of_rest``)
 _RESTS = {
     name: (float(mpq(value) - mpq(float(np.float32(value)))), zero)
     for name, value, zero in (("log2(e)", _LOG2E, Const(mpq(0), log2e=1)), ("log2(10)", _LOG2TEN, Const(mpq(0), log2ten=1)))
@@ -124,6 +125,12 @@ def sign_of_rest(const: Const) -> int:
 def negative_rest(const: Const) -> Const:
     """The rest with its sign changed."""
     return Const(mpq(0), -const.log2e, log2ten=-const.log2ten)
+
+
+def number_of_rest(const: Const) -> mpq:
+    """The literal that is read as a rest, for what is no product: a quotient or a comparison tells it from zero."""
+    name = "log2(e)" if const.log2e else "log2(10)"
+    return mpq(float(np.float32(_RESTS[name][0]))) * sign_of_rest(const)
 
 
 def is_short(value: int) -> bool:

@@ -28,6 +28,9 @@ BEYOND_FLOATS = (
 BY_ZERO = "a constant divided by zero is infinite, of the constant's sign: zeros have no sign"
 
 
+#: in which the rest of a constant vanishes or keeps its sign
+_PRODUCTS = frozenset({Op.MUL, Op.FMA, Op.NEG})
+
 #: the largest number of f32
 LARGEST_FLOAT = (2 - mpq(1, 1 << 23)) * (1 << 127)
 
@@ -37,6 +40,8 @@ class Folding(Storage):
 
     def folded(self, op: Op, scalar: Fold, operands: tuple[Ids, ...]) -> Ids:
         """Emit ``op`` over operands, folding lane by lane where an operand is an interned constant."""
+        if self.rests and op not in _PRODUCTS:
+            operands = tuple(map(self._without_rests, operands))
         constant = False
         for x in operands:
             if x.__class__ is not int:
@@ -54,6 +59,16 @@ class Folding(Storage):
                 same = isinstance(outcome, np.ndarray) and outcome.shape == shape
                 return outcome if same else np.full(shape, outcome, np.int32)
         return self.emit(op, *operands)
+
+    def _without_rests(self, ids: Ids) -> Ids:
+        """A rest is one in products alone: elsewhere it is the number that its literal is."""
+        if isinstance(ids, int):
+            return self.rests.get(ids, ids)
+        for rest, number in self.rests.items():
+            found = ids == rest
+            if found.any():
+                ids = np.where(found, np.int32(number), ids)
+        return ids
 
     def _fold_columns(self, op: Op, scalar: Fold, operands: tuple[Ids, ...]) -> Ids:
         """The slow path: lanes with constants are grouped by which ones they hold; each group folds or emits at once.
@@ -245,7 +260,8 @@ class Folding(Storage):
         return self.folded(Op.NEG, self._fold_neg, (a,))
 
     def fma(self, a: Ids, b: Ids, c: Ids) -> Ids:
-        return self.folded(Op.FMA, self._fold_fma, (a, b, c))
+        addend = self._without_rests(c) if self.rests else c
+        return self.folded(Op.FMA, self._fold_fma, (a, b, addend))
 
     def _fold_fma(self, a: Ids, b: Ids, c: Ids) -> Ids | None:
         product = self._fold_mul(a, b)

@@ -102,6 +102,8 @@ class Storage:
         self.consts: list[Const] = []
         self._const_ids: dict[Const, int] = {}
         self._bits_cache: dict[tuple[int, str], int] = {}
+        #: rests of constants (``constants.sign_of_rest``), and the numbers that their literals are
+        self.rests: dict[int, int] = {}
         self.inputs: list[Input] = []
         self._input_bases: list[int] = []
         self._input_total = 0
@@ -162,6 +164,8 @@ class Storage:
         else:  # more constants than reserved ids: an ordinary node; folding passes it by
             ident = self.emit_scalar(Op.CONST, index, 0, 0)
         self._const_ids[value] = ident
+        if k.sign_of_rest(value):
+            self.rests[ident] = self.rational(k.number_of_rest(value))
         return ident
 
     def rational(self, value: "int | mpq") -> int:
