@@ -1,7 +1,8 @@
 """Findings of programs with outcomes that are lost sight of (``lost_outcomes``), judged again in runs that take those tests for waits.
 
-What is unordered although every success is believed is unordered for certain, in the schedule that ran; what is ordered then may be so in
-every schedule, or in that one alone: it is unknown.
+What is unordered although every success is believed is unordered for certain, in the schedule that ran: its threads and addresses are
+those of that run, since of one pair of instructions some may be ordered. What is ordered then may be so in every schedule, or in that one
+alone: it is unknown.
 """
 
 from __future__ import annotations
@@ -39,16 +40,17 @@ def judged_again(machine: Machine, done: Execution, numbers: np.ndarray, seconds
         return other
 
     why = ""
-    certain: set[tuple[str, tuple[int, ...]]] = set()
+    certain: dict[tuple[str, tuple[int, ...]], Finding] = {}
     try:
         first = trusting(seconds)
         run = with_early_looks(first, first.run_numbers(numbers), numbers, seconds - (time.perf_counter() - start), trusting)
-        certain = {_pair(f) for f in run.findings}
+        certain = {_pair(f): f for f in run.findings}
     except PtxError as error:
         why = f" ({error.message})"
     left_out = [f for f in open_ if _pair(f) not in certain]
     spent = {"execute": done.seconds["execute"] + time.perf_counter() - start}
-    done = replace(done, findings=[f for f in done.findings if f not in left_out], seconds={**done.seconds, **spent})
+    findings = [certain[_pair(f)] if f in open_ else f for f in done.findings if f not in left_out]
+    done = replace(done, findings=findings, seconds={**done.seconds, **spent})
     errors = [f for f in left_out if f.severity is Severity.ERROR]
     if not errors:
         return done
