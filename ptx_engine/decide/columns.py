@@ -213,6 +213,8 @@ class Columns:
 
     def moved(self, part: int, base: np.ndarray, step: int, count: int) -> np.ndarray:
         """Nodes (count,) of the columns ``base - k * step`` of inputs, base (blocks of ``part``)."""
+        if not step:  # one column, and one node: its elements are what a sum's terms have in common
+            return np.repeat(self.resolve(part, base[None]), count)
         if (base == base[0]).all():
             return self._resolve_uniform(base[0] - step * np.arange(count))
         ((number, _, chosen),) = self._coarsened(part, base[None])

@@ -17,7 +17,7 @@ from ptx_engine.decide.defined import first_infinite
 from ptx_engine.decide.dot_lists import DotLists
 from ptx_engine.decide.shape_hash import ShapeHash
 from ptx_engine.decide.turn_tables import Kind, TurnTable
-from ptx_engine.decide.walk import CONSTANTS, INPUT, Template, Walker, postorder
+from ptx_engine.decide.walk import CONSTANTS, INPUT, SplitClass, Template, Walker, postorder
 from ptx_engine.terms import Arena, Op
 from ptx_engine.terms.arena import CONST_CAP, NEG_INF, POS_INF
 from ptx_engine.terms.ops import TABLE
@@ -241,7 +241,7 @@ def same_with_and_without_turns(arena: Arena, roots: np.ndarray) -> None:
     arena.turns.clear()
     expected, most = template_of(arena, roots)
     assert written_out(seen, roots.shape[1]) == written_out(expected, roots.shape[1])
-    assert spent <= most
+    assert len(seen.ops) == len(expected.ops) and spent <= most
 
 
 @pytest.mark.parametrize("turns, threads, unrolled, rows", [(9, 4, 1, 1), (12, 8, 4, 1), (13, 4, 2, 3), (3, 4, 1, 2), (40, 3, 1, 2)])
@@ -266,6 +266,72 @@ def test_turns_of_several_loops_make_one_template(stride: int) -> None:
     outputs = np.concatenate([products(arena, 12, 6, 2, 1), products(arena, 12, 6, 2, 1, stride=stride)])
     assert len(arena.turns) == 2
     same_with_and_without_turns(arena, outputs[None])
+
+
+def test_turns_of_loops_that_add_at_different_paces() -> None:
+    """Turns of both have twelve nodes: two links of one sum in the first loop, one link of each of two sums in the second."""
+    arena = Arena()
+    outputs = np.concatenate([products(arena, 12, 6, 2, 1), products(arena, 24, 6, 1, 2)[:6]])
+    assert [loop.width for loop in arena.turns] == [12, 12]
+    same_with_and_without_turns(arena, outputs[None])
+
+
+def scaled_sums(turns: int, threads: int, *, factor_is_node: bool) -> tuple[Arena, np.ndarray]:
+    """Sums of elements of a row, each times the thread's own element of another, which is the same in all turns; or times its square."""
+    arena, lane = Arena(), np.arange(threads)
+    x, y = arena.add_input("x", threads, "f32"), arena.add_input("y", 4 + turns, "f32")
+    mine = np.asarray(x.ids(lane))
+    factor = np.asarray(arena.mul(mine, mine)) if factor_is_node else mine
+    before = np.asarray(arena.mul(factor, int(y.ids(0))))
+    first = len(arena)
+    moving = [
+        TurnOperand(factor.astype(np.int64), np.zeros(threads, np.int32)),
+        TurnOperand(np.full(threads, y.ids(1), np.int64), np.full(threads, -1, np.int32)),
+        TurnOperand(first - threads + lane, np.full(threads, threads, np.int32), [(slice(0, threads), before)]),
+    ]
+    arena.emit_turns(turns, np.full(threads, Op.FMA, np.uint8), [threads], [None], moving)
+    return arena, (len(arena) - threads + lane).astype(np.int32)
+
+
+@pytest.mark.parametrize("factor_is_node", [False, True])
+def test_a_factor_that_turns_do_not_change_is_one_variable(factor_is_node: bool) -> None:
+    """As many as there are turns, what a sum's terms have in common could not be pulled out."""
+    arena, outputs = scaled_sums(20, 4, factor_is_node=factor_is_node)
+    template, _ = template_of(arena, outputs[None])
+    assert template.ops.count(INPUT) == 1 + 21
+    same_with_and_without_turns(arena, outputs[None])
+
+
+#: sums over turns that go through another operator, or add what is made in their turn: no chain of inputs
+MOVING = ("input", 0, 1)
+THROUGH = [(Op.FMA, (("before", 1, 0), MOVING, MOVING)), (Op.ADD, (("same", 0, 0), MOVING, MOVING))]
+OF_NODES = [(Op.MUL, (MOVING, MOVING, MOVING)), (Op.FMA, (("same", 0, 0), MOVING, ("before", 1, 0)))]
+SUMS = st.lists(
+    st.tuples(st.sampled_from([Op.ADD, Op.FMA, Op.FMA, Op.MUL]), st.tuples(OPERAND, OPERAND, st.sampled_from([("before", i, 0) for i in range(3)] + [("same", 0, 0)]))),
+    min_size=1,
+    max_size=3,
+)  # fmt: skip
+
+
+@example(THROUGH, 9)
+@example(OF_NODES, 9)
+@settings(max_examples=100, deadline=None)
+@given(SUMS, st.integers(6, 11))
+def test_templates_of_any_turns_are_those_of_their_nodes(places: list[Any], turns: int) -> None:
+    threads = 3
+    places = [
+        (op, (operands[2], *operands[1:])) if op is Op.ADD and operands[0][0] == "input" else (op, operands) for op, operands in places
+    ]
+    for place in range(len(places)):
+        arena = arena_of(places, turns, threads)
+        (loop,) = arena.turns
+        outputs = np.arange(threads, dtype=np.int32) + np.int32(loop.stop - loop.width + place * threads)
+        try:
+            same_with_and_without_turns(arena, outputs[None])
+        except SplitClass:  # (an operand is not of one form in all threads; without turns it must not be, either)
+            arena.turns.clear()
+            with pytest.raises(SplitClass):
+                template_of(arena, outputs[None])
 
 
 def test_a_chain_that_goes_back_two_turns_in_each() -> None:
