@@ -21,7 +21,7 @@ from ptx_engine.decide.walk import CONSTANTS, INPUT, SplitClass, Template, Walke
 from ptx_engine.terms import Arena, Op
 from ptx_engine.terms.arena import CONST_CAP, NEG_INF, POS_INF
 from ptx_engine.terms.ops import TABLE
-from ptx_engine.terms.turns import TurnOperand
+from ptx_engine.terms.turns import TurnOperand, TurnPlaces
 
 #: where an operand of a place comes from: this turn, the turn before, an input that steps, a node or a constant from before the loop
 SOURCES = ("same", "before", "input", "node", "const", "stepping node", "infinite")
@@ -365,3 +365,56 @@ def test_keys_that_share_bits_are_told_apart_or_looked_at(rows: list[tuple[int, 
     assert found >= set(worth_sorting(keys, low, uses))
     alone = len(set(zip(keys, low))) == len(keys) and max(uses) < 2
     assert not (alone and found)
+
+
+# --- loops in parts -------------------------------------------------------------------------------
+
+#: what may tell a loop's second part from the turns that would follow its first; nothing does in the first row
+PARTS: dict[str, tuple[dict[str, Any], int]] = {
+    "nothing": ({}, 1),
+    "a node between them": ({"between": True}, 2),
+    "another operator": ({"op": Op.ADD}, 2),
+    "another step": ({"step": -2}, 2),
+    "another element": ({"skipped": 1}, 2),
+    "other emissions": ({"widths": [1, 3]}, 2),
+    "another origin": ({"origin": "line 2"}, 2),
+}
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_parts_are_one_where_the_second_goes_on_as_the_first(name: str) -> None:
+    changed, expected = dict(PARTS[name][0]), PARTS[name][1]
+    arena, lane, turns = Arena(), np.arange(4), 5
+    x = arena.add_input("x", 4096, "f32")
+
+    def emit(begin: int, op: Op = Op.MUL, step: int = -1, widths: tuple[int, ...] = (2, 2), origin: str = "line 1") -> None:
+        moving = [TurnOperand(np.asarray(x.ids(lane + 100 * i + begin), np.int64), np.full(4, step, np.int32)) for i in range(2)]
+        moving.append(TurnOperand(np.zeros(4, np.int64), np.zeros(4, np.int32)))
+        arena.emit_turns(turns, np.full(4, op, np.uint8), list(widths), [origin] * 2, moving)
+
+    emit(0)
+    if changed.pop("between", False):
+        arena.emit_scalar(Op.MUL, int(x.ids(0)), int(x.ids(1)), 0)
+    begin = turns + changed.pop("skipped", 0)
+    emit(begin, **changed)
+    assert len(arena.turns) == expected
+    columns = arena.columns()
+    for loop in arena.turns:
+        assert all((loop.table(columns[0]) == columns[0][loop.first]).all(axis=1))
+        for column, step in zip(columns[1:], loop.steps):
+            assert (np.diff(loop.table(column)[1:].astype(np.int64), axis=0) == step).all()
+    assert arena.origin_of(arena.turns[-1].stop - 1) == changed.get("origin", "line 1")
+
+
+def test_places_are_known_of_late_turns_of_one_width() -> None:
+    arena = Arena()
+    first, second = products(arena, 12, 6, 2, 1), products(arena, 12, 6, 1, 1)
+    assert [loop.width for loop in arena.turns] == [12, 6]
+    of = TurnPlaces.of
+    where = of(arena.turns, first)
+    assert where is not None and (where.width, where.turn) == (12, 11)
+    assert of(arena.turns, second) is not None and of(arena.turns, np.concatenate([first, second])) is None
+    early = np.int32(12 * 8)
+    assert of(arena.turns, first - early) is None and of(arena.turns, np.concatenate([first, first - early])) is None
+    between = np.arange(arena.turns[0].stop, arena.turns[1].first, dtype=np.int32)
+    assert len(between) and of(arena.turns, between) is None and of(arena.turns, between[:1] * 0 + 5) is None and of([], first) is None
