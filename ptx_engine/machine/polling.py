@@ -1,8 +1,9 @@
 """Loops that wait for memory: which backward branches poll, and on which values control depends.
 
 A loop polls if it loads by a strong load or an atomic, or tests an mbarrier, and has no other effect. If no register is carried from one
-turn to the next, a turn that sees the same memory does the same: such a loop looks again only after a store (STRICT). Else it lets others
-run first (LOOSE), and is as good as strict once it carries the same values again; unless a clock may end it (TIMED).
+turn to the next, a turn that sees the same memory does the same: such a loop looks again only after a store (STRICT); so does one that
+looks by plain loads, or no more (the compiler has moved the load out), in a program with flags. Else it lets others run first (LOOSE), and
+is as good as strict once it carries the same values again; unless a clock may end it (TIMED).
 """
 
 from __future__ import annotations
@@ -163,10 +164,16 @@ def _mark(program: Program, last: Block) -> set[int]:
     region = [program.blocks[start] for start in sorted(loop.blocks)]
     instructions = [(pc, program.flat.instructions[pc]) for b in region for pc in range(b.start, b.start + b.size)]
     loads = {pc for pc, i in instructions if is_strong_load(i)}
-    if not loads or any(_has_effect(i) for _, i in instructions):
+    if any(_has_effect(i) for _, i in instructions):
         return set()
     defined = set().union(*(b.defines | b.guarded for b in region))
-    last.end.carried = tuple(sorted(defined & set(program.blocks[loop.header].live)))
+    carried = tuple(sorted(defined & set(program.blocks[loop.header].live)))
+    if not loads:
+        spins = any(i.opcode == "ld" for _, i in instructions) or all(i.opcode == "bra" for _, i in instructions)
+        if spins and not carried and not program.analysis.timed(loop):
+            last.end.poll = Poll.STRICT
+        return set()
+    last.end.carried = carried
     last.end.waits = program.analysis.waits(loop)
     program.polling |= loads
     last.end.poll = Poll.TIMED if program.analysis.timed(loop) else Poll.LOOSE if last.end.carried else Poll.STRICT

@@ -17,6 +17,7 @@ from ptx_engine.machine.analysis import Analysis, clock_of
 from ptx_engine.machine.clock import clock_step
 from ptx_engine.machine.control_flow import ENDS
 from ptx_engine.machine.environment import MachineEnvironment
+from ptx_engine.machine.influence import is_strong_store
 from ptx_engine.machine.loops import mark_loop_registers
 from ptx_engine.machine.polling import Flow, Poll, control_slots, flow_of, is_strong_load, mark_polling
 from ptx_engine.machine.predication import guarded
@@ -114,8 +115,10 @@ class Program:
         self._liveness()
         self.analysis = Analysis(self.blocks, flat.instructions, self.uses, self.register)
         mark_loop_registers(self.blocks, flat.registers)
-        if any(is_strong_load(i) for i in flat.instructions):
+        looks = any(is_strong_load(i) for i in flat.instructions)
+        if looks:
             env.control_slots.update(control_slots(self._roots(), self._flows))
+        if looks or any(i.opcode == "st" and is_strong_store(i) for i in flat.instructions):
             env.memory.polled = mark_polling(self)
 
     def register(self, name: str) -> int:

@@ -8,7 +8,7 @@ from machine_kernels import column, ints, kinds, module, out, run
 
 from ptx_engine.errors import BudgetError
 from ptx_engine.launch import Launch, Role, TensorArg, bind
-from ptx_engine.machine import execute
+from ptx_engine.machine import Budget, execute
 from ptx_engine.syntax import parse
 from ptx_engine.terms import Arena
 
@@ -142,3 +142,33 @@ def test_an_atomic_that_leaves_what_it_finds_only_looks(look: str, after: str, f
     run_, _ = run(module(SPIN.format(look=look, after=after), PARAMS), [zeros("data", 1), zeros("flag", 1), out(2)], block=64)
     assert depends is None or (kinds(run_) == found and bool(run_.schedule_dependent) == depends)
     assert found != ["deadlock"] or run_.schedule_dependent
+
+
+#: how a thread spins on a flag by plain loads: in each turn, or once, as the compiler moves the load out of the loop
+SPINS = {"each turn": "L: ld.global.b32 %r1, [%d1]; setp.ne.s32 %p2, %r1, 1; @%p2 bra L;\n",
+         "moved out": "ld.global.b32 %r1, [%d1]; setp.ne.s32 %p2, %r1, 1; L: @%p2 bra L;\n"}  # fmt: skip
+
+
+@pytest.mark.parametrize("how", SPINS)
+@pytest.mark.parametrize("told", [1, 0])
+def test_a_spin_by_plain_loads_is_a_race_at_once(how: str, told: int) -> None:
+    """It lets the others run, who meet at a barrier before one raises the flag; the budget would be spent on its turns else."""
+    body = (
+        "ld.param.u64 %d0, [data]; ld.param.u64 %d1, [flag]; ld.param.u64 %d2, [out]; mov.u32 %r0, %ctaid.x; mov.u32 %r9, %tid.x;\n"
+        f"setp.ne.u32 %p1, %r0, 0; @%p1 bra C; bar.sync 0; setp.ne.u32 %p3, %r9, 0; @%p3 bra E; st.relaxed.gpu.global.b32 [%d1], {told}; bra E;\n"
+        "C: " + SPINS[how] + "E:\n"
+    )
+    run_, _ = run(module(body, PARAMS), [zeros("data", 32), zeros("flag", 1), out(32)], block=32, grid=2, budget=Budget(seconds=30))
+    found = kinds(run_)
+    assert "data race" in found and ("deadlock" in found) is (how == "moved out" or not told)
+
+
+def test_a_loop_of_plain_loads_that_counts_its_turns_is_none_that_spins() -> None:
+    """A reduction looks like one, but for what it carries."""
+    body = (
+        "ld.param.u64 %d0, [data]; ld.param.u64 %d2, [out]; mov.u32 %r1, 0; mov.u32 %r2, 0;\n"
+        "L: ld.global.b32 %r3, [%d0]; add.u32 %r2, %r2, %r3; add.s64 %d0, %d0, 4; add.u32 %r1, %r1, 1; setp.lt.u32 %p2, %r1, 32; @%p2 bra L;\n"
+        "mov.u32 %r9, %tid.x; mad.wide.u32 %d3, %r9, 4, %d2; st.global.b32 [%d3], %r2;\n"
+    )
+    run_, arena = run(module(body, PARAMS), [ints("data", range(32)), zeros("flag", 1), out(32)], block=32)
+    assert kinds(run_) == [] and column(run_, arena) == [sum(range(32))] * 32
