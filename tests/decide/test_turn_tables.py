@@ -260,6 +260,18 @@ def test_parts_that_do_not_follow_each_other_are_two() -> None:
     same_with_and_without_turns(arena, outputs[None])
 
 
+def test_a_cut_ends_a_chain_in_the_middle_of_its_turns() -> None:
+    """Operands of a view are mapped, and do not move by steps where one is a cut."""
+    arena, threads, above = Arena(), 4, 5
+    outputs = products(arena, 12, threads, 1, 1)
+    image = np.arange(len(arena), dtype=np.int32)
+    image[outputs - above * threads] = cuts.end_of_inputs(arena) - np.arange(threads, dtype=np.int32)
+    view = cuts.CutView(arena, image, False)
+    walker = Walker(view, Columns(threads), Meter(ProofBudget(), float("inf")), False, view.dot_lists)
+    assert walker.run(outputs[None]).ops.count(Op.FMA) == above
+    assert template_of(arena, outputs[None])[0].ops.count(Op.FMA) == 13
+
+
 @pytest.mark.parametrize("stride", [1, 2])
 def test_turns_of_several_loops_make_one_template(stride: int) -> None:
     arena = Arena()
