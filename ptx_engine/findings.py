@@ -47,3 +47,8 @@ class Finding:
     missing: str = ""
     count: int = 1
     details: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def pair(self) -> tuple[str, tuple[int, ...]]:
+        """Its kind and instructions, which tell findings of several runs of one launch apart."""
+        return self.kind, tuple(sorted(site.instruction for site in self.sites[:2]))

@@ -103,11 +103,16 @@ class Analysis:
         return {pc: number for number, place in enumerate(self._certainty.doubtful()) for pc in place.sure}
 
     @cached_property
+    def _tests(self) -> list[int]:
+        """Tests of mbarriers, repeated or not."""
+        return [pc for pc, i in enumerate(self._instructions) if is_wait(i) and pc in self._uses]
+
+    @cached_property
     def traps(self) -> dict[int, frozenset[int]]:
         """Traps that an outcome of a test of an mbarrier leads to, as where a wait gives up, each with these tests."""
         found: dict[int, frozenset[int]] = {}
         if any(i.opcode == "trap" for i in self._instructions):
-            for test in (pc for pc, i in enumerate(self._instructions) if is_wait(i) and pc in self._uses):
+            for test in self._tests:
                 for trap in self._conditional.traps(test):
                     found[trap] = found.get(trap, frozenset()) | {test}
         return found
@@ -115,8 +120,7 @@ class Analysis:
     @cached_property
     def single_tests(self) -> frozenset[int]:
         """Tests of mbarriers on whose outcome something depends."""
-        waits = [pc for pc, i in enumerate(self._instructions) if is_wait(i) and pc in self._uses]
-        return frozenset(pc for pc in waits if not self._repetition.insists(pc))
+        return frozenset(pc for pc in self._tests if not self._repetition.insists(pc))
 
     @cached_property
     def arrivals(self) -> frozenset[int]:
@@ -127,7 +131,7 @@ class Analysis:
     def lost_outcomes(self) -> frozenset[int]:
         """Single tests of mbarriers whose successes may order what nothing is known to order."""
         renewed = frozenset(pc for place in self._certainty.doubtful() if self._successes.renews(place) for pc in place.sites - place.sure)
-        places = {pc: self._certainty.together(pc) for pc, i in enumerate(self._instructions) if is_wait(i) and pc in self._uses}
+        places = {pc: self._certainty.together(pc) for pc in self._tests}
         own = (self._instructions, self._uses, self.graph, self._ends, self._conditional)
         return Tests(places, frozenset(self.doubtful), renewed, self._is_behind, *own).lost()
 

@@ -51,7 +51,7 @@ class Conditional:
         self.doomed = self._doomed(traps) | {ends[block] for block in ending}
 
     def _doomed(self, traps: set[int]) -> set[int]:
-        """The instructions of these blocks."""
+        """The instructions of blocks from which every way ends in one of these."""
         blocks, size = set(traps), -1
         while size != len(blocks):
             size = len(blocks)

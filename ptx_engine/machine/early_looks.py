@@ -158,5 +158,5 @@ def _gives_up(found: list[Finding], traps: Container[int]) -> bool:
 
 
 def _new(known: list[Finding], found: list[Finding]) -> list[Finding]:
-    pairs = {(f.kind, tuple(sorted(s.instruction for s in f.sites[:2]))) for f in known}
-    return [f for f in found if (f.kind, tuple(sorted(s.instruction for s in f.sites[:2]))) not in pairs]
+    pairs = {f.pair for f in known}
+    return [f for f in found if f.pair not in pairs]

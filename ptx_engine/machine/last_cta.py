@@ -213,4 +213,4 @@ def _counts(machine: Machine, atomic: int) -> bool:
 
 def _key(finding: Finding) -> tuple[Any, ...]:
     """What tells findings of several runs apart."""
-    return finding.kind, finding.tensor, tuple(sorted(site.instruction for site in finding.sites[:2]))
+    return finding.tensor, *finding.pair

@@ -44,12 +44,12 @@ def judged_again(machine: Machine, done: Execution, numbers: np.ndarray, seconds
     try:
         first = trusting(seconds)
         run = with_early_looks(first, first.run_numbers(numbers), numbers, seconds - (time.perf_counter() - start), trusting)
-        certain = {_pair(f): f for f in run.findings}
+        certain = {f.pair: f for f in run.findings}
     except PtxError as error:
         why = f" ({error.message})"
-    left_out = [f for f in open_ if _pair(f) not in certain]
+    left_out = [f for f in open_ if f.pair not in certain]
     spent = {"execute": done.seconds["execute"] + time.perf_counter() - start}
-    findings = [certain[_pair(f)] if f in open_ else f for f in done.findings if f not in left_out]
+    findings = [certain[f.pair] if f in open_ else f for f in done.findings if f not in left_out]
     done = replace(done, findings=findings, seconds={**done.seconds, **spent})
     errors = [f for f in left_out if f.severity is Severity.ERROR]
     if not errors:
@@ -65,7 +65,3 @@ def judged_again(machine: Machine, done: Execution, numbers: np.ndarray, seconds
 
 def _listed(lines: list[int]) -> str:
     return ", ".join(map(str, lines))
-
-
-def _pair(finding: Finding) -> tuple[str, tuple[int, ...]]:
-    return finding.kind, tuple(sorted(s.instruction for s in finding.sites[:2]))
