@@ -5,7 +5,7 @@ Taken from the blocks as they were decoded; computed when first asked for.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -110,11 +110,15 @@ class Analysis:
     @cached_property
     def traps(self) -> dict[int, frozenset[int]]:
         """Traps that an outcome of a test of an mbarrier leads to, as where a wait gives up, each with these tests."""
+        return self.traps_of(self._tests)
+
+    def traps_of(self, looks: Iterable[int]) -> dict[int, frozenset[int]]:
+        """Traps that what an instruction sees leads to, each with these instructions."""
         found: dict[int, frozenset[int]] = {}
         if any(i.opcode == "trap" for i in self._instructions):
-            for test in self._tests:
-                for trap in self._conditional.traps(test):
-                    found[trap] = found.get(trap, frozenset()) | {test}
+            for pc in looks:
+                for trap in self._conditional.traps(pc):
+                    found[trap] = found.get(trap, frozenset()) | {pc}
         return found
 
     @cached_property

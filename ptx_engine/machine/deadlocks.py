@@ -148,6 +148,9 @@ def _whereabouts(s: Standing, missing: int, syncs: WarpSyncs, stuck: Sequence[St
 def stuck_in_loops(pollers: Pollers, mbarriers: Mbarriers, looks: LastLooks, barriers: Barriers) -> Iterator[Stuck]:
     """Who waits in a loop, for an mbarrier or for another value in memory."""
     for p in pollers.waiting:
+        if p.blind:
+            yield Stuck(p.group.threads, p.pc, "a loop that looks at nothing", lambda _: "what it looked at before it can no longer end it")
+            continue
         awaited = mbarriers.awaited(p.group.threads) if p.on_mbarrier else []
         for objects, threads in awaited:
             for phase in np.unique(objects.phase[threads // mbarriers.block_threads]).tolist():

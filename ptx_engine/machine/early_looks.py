@@ -5,15 +5,16 @@ In the machine's own schedule such a loop looks when all others are stuck or don
 launch with such loops is run twice more, one warp (or CTA) after another, up and down, each loop looking at once, and between the lanes of
 one atomic, too: races that show then are findings. Where a loop ends, while a store that is still to come could have been one of those that
 it has counted, what it has seen is up to chance, and nothing is proved. The same runs show what a thread does whose single test of an
-mbarrier fails, or succeeds: all tests are held back in one run, all arrivals in another. Not every choice of those that do is tried, so
-that what comes of it stays unknown.
+mbarrier fails, or succeeds: all tests are held back in one run, all arrivals (and stores to flags) in others; and some schedules are drawn
+by chance. Not every choice of those that do is tried, so that what comes of it stays unknown.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -22,9 +23,10 @@ from ptx_engine.errors import PtxError
 from ptx_engine.findings import Finding, Severity
 from ptx_engine.isa.group import WARP, Group
 from ptx_engine.isa.values import Sym
+from ptx_engine.machine.drawn import Drawn
 from ptx_engine.machine.execution import Execution
 from ptx_engine.machine.influence import is_strong_store
-from ptx_engine.machine.schedule import Schedule
+from ptx_engine.machine.schedule import Schedule, in_units
 from ptx_engine.order import OrderChecker
 
 if TYPE_CHECKING:
@@ -35,10 +37,16 @@ if TYPE_CHECKING:
 MOST = 512
 #: blocks that groups run before the one that has waited longest is let in: a loop with an effect may wait for it, too
 PATIENCE = 1024
+#: schedules that are drawn by chance at most, and thread-instructions that they may take together
+DRAWN, DRAWN_INSTRUCTIONS = 16, 8_000_000
 #: why a schedule that was tried says nothing
-GIVES_UP = "the test of an mbarrier leads to a trap in a schedule that was tried: what else happens in that one is not known"
+GIVES_UP = "a test of an mbarrier or a flag leads to a trap in a schedule that was tried: what else happens in that one is not known"
 #: of warps, as long as there are so few
 MOST_WARPS = 128
+
+
+#: kind and instructions (``Finding.pair``)
+Pair = tuple[str, tuple[int, ...]]
 
 
 class Again(Protocol):
@@ -49,10 +57,11 @@ class Again(Protocol):
 
 class OneByOne:
     """One group of threads runs until it is blocked, then the next; who can run again goes first. Groups at instructions that come ``late``
-    are held back while anybody else can go on, and has not gone on for long; then the one goes on that has waited longest."""
+    are held back while anybody else can go on, and has not gone on for long; then the one goes on that has waited longest, or, where one is
+    to be ``ahead`` of all others, shortest."""
 
-    def __init__(self, unit: int, *, down: bool, late: Container[int] = ()) -> None:
-        self._unit, self._down, self._late = unit, down, late
+    def __init__(self, unit: int, *, down: bool = False, late: Container[int] = (), ahead: bool = False) -> None:
+        self._unit, self._down, self._late, self._ahead = unit, down, late, ahead
         self._groups: list[Group] = []
         self._held: list[Group] = []
         self._taken = 0
@@ -61,10 +70,7 @@ class OneByOne:
 
     def begin(self, threads: int, block_threads: int) -> list[np.ndarray]:
         """See ``Schedule``: the warps, or the CTAs, the first to run last."""
-        every = np.arange(threads, dtype=np.int32)
-        size = self._unit or block_threads
-        cuts = np.flatnonzero(np.diff(every // block_threads * block_threads + every % block_threads // size)) + 1
-        groups = np.split(every, cuts)
+        groups = in_units(threads, block_threads, self._unit)
         return groups if self._down else groups[::-1]
 
     def put(self, g: Group) -> None:
@@ -78,7 +84,7 @@ class OneByOne:
             self._taken += 1
             now = self._taken % PATIENCE == 0
             if self._held and (now or not self._groups):
-                return [self._held.pop(0)]
+                return [self._held.pop(-1 if self._ahead else 0)]
             return [self._groups.pop(0 if now else -1)]
         self._said = True
         return []
@@ -98,8 +104,11 @@ def lanes_apart(g: Group, pc: int, program: Program) -> list[np.ndarray]:
     return [] if len(lanes) < 2 else [*lanes[::-1, None], *([rest] if len(rest) else [])]
 
 
-def with_early_looks(machine: Machine, done: Execution, numbers: np.ndarray, seconds: float, again: Again) -> Execution:
-    """The execution with what shows where loops that wait for memory look early. ``seconds``: what may be spent."""
+def with_early_looks(
+    machine: Machine, done: Execution, numbers: np.ndarray, seconds: float, again: Again, sought: frozenset[Pair] = frozenset()
+) -> Execution:  # fmt: skip
+    """The execution with what shows where loops that wait for memory look early. ``seconds``: what may be spent; ``sought``: the findings
+    until which schedules are tried, instead of any."""
     launch, start = machine.bound.launch, time.perf_counter()
     waits = {pc for pc in machine.program.polling if machine.program.flat.instructions[pc].opcode in ("ld", "atom")}
     warps = len(numbers) * -(-launch.threads // WARP)
@@ -114,20 +123,23 @@ def with_early_looks(machine: Machine, done: Execution, numbers: np.ndarray, sec
     groups = len(numbers) if unit == 0 else warps
     if groups > MOST:
         return _untried(done, f"{groups} groups of threads, at most {MOST}")
-    arrivals = machine.program.analysis.arrivals
-    for down, late in ((False, ()), (True, ()), *([(False, tests), (False, arrivals)] if tests else [])):
-        left = seconds - (time.perf_counter() - start)
-        other = again(left, lambda down=down, late=late: OneByOne(unit, down=down, late=late))  # type: ignore[misc]
+    traps = {*machine.program.analysis.traps, *machine.program.analysis.traps_of(tests)}
+    told = _told_by(machine, tests)
+    for lasting, schedule in _schedules(machine, tests, told, unit):
+        if lasting and (sought <= {f.pair for f in done.findings} if sought else any(f.severity is Severity.ERROR for f in done.findings)):
+            continue
+        other = again(seconds - (time.perf_counter() - start), schedule)
         assert isinstance(other.order, OrderChecker)
-        other.failed_look = other.order.look_failed
+        other.failed_look, other.pauses = other.order.look_failed, machine.program.analysis.single_tests | told | tests
         try:
             run = other.run_numbers(numbers)
         except PtxError as error:  # no time is left, or somebody waits for a CTA that does not run together with it
             return _untried(done, error.message)
-        if _gives_up(run.findings, machine.program.analysis.traps):
+        gives_up = [f for f in run.findings if _gives_up(f, traps)]
+        done = replace(done, findings=[*done.findings, *_new([*done.findings, *gives_up], run.findings)])
+        if gives_up:
             done = replace(done, schedule_dependent=list(dict.fromkeys([*done.schedule_dependent, GIVES_UP])))
             continue
-        done = replace(done, findings=[*done.findings, *_new(done.findings, run.findings)])
         early = sorted(waits & other.order.looks.early)
         if early:
             said = f"a loop may end by other stores than those that it has seen (PTX line {machine.origins[early[0]].ptx_line})"
@@ -135,6 +147,29 @@ def with_early_looks(machine: Machine, done: Execution, numbers: np.ndarray, sec
             break
     spent = {"execute": done.seconds["execute"] + time.perf_counter() - start}
     return replace(done, seconds={**done.seconds, **spent})
+
+
+def _schedules(machine: Machine, tests: set[int], told: frozenset[int], unit: int) -> Iterator[tuple[bool, Callable[[], Schedule]]]:
+    """The schedules to be tried, each made anew for every batch, and whether it is only tried as long as nothing is wrong. ``told``: what
+    makes tests succeed."""
+    yield False, partial(OneByOne, unit)
+    yield False, partial(OneByOne, unit, down=True)
+    if not tests:
+        return
+    yield False, partial(OneByOne, unit, late=tests)
+    yield False, partial(OneByOne, unit, late=told)
+    yield True, partial(OneByOne, unit, late=told, ahead=True)
+    yield True, partial(OneByOne, unit, late=told, ahead=True, down=True)
+    for seed in range(min(DRAWN, DRAWN_INSTRUCTIONS // max(1, machine.executed))):
+        yield True, partial(Drawn, seed, unit, told | tests)
+
+
+def _told_by(machine: Machine, tests: set[int]) -> frozenset[int]:
+    """Instructions of others that make tests succeed: arrivals, and strong stores where flags are tested."""
+    instructions = machine.program.flat.instructions
+    flags = any(instructions[pc].opcode == "ld" for pc in tests)
+    stores = frozenset(pc for pc, i in enumerate(instructions) if flags and is_strong_store(i))
+    return machine.program.analysis.arrivals | stores
 
 
 def _looks_once(machine: Machine, pc: int) -> bool:
@@ -150,11 +185,10 @@ def _untried(done: Execution, reason: str) -> Execution:
     return replace(done, schedule_dependent=[*done.schedule_dependent, said])
 
 
-def _gives_up(found: list[Finding], traps: Container[int]) -> bool:
-    """Whether somebody gave up by one of the traps that tests of mbarriers lead to, as arrivals were held back for longer than that wait
-    takes. The launch has failed: barriers do not wait for those who are gone, and what they had still to store is missing; what is found
-    then is no fault of the program."""
-    return any(f.kind == "trap" and all(s.instruction in traps for s in f.sites) for f in found)
+def _gives_up(found: Finding, traps: Container[int]) -> bool:
+    """Whether somebody gave up by one of the traps that tests lead to, as arrivals were held back for longer than that wait
+    takes: that is no fault of the program. What was found before the launch failed is one."""
+    return found.kind == "trap" and all(s.instruction in traps for s in found.sites)
 
 
 def _new(known: list[Finding], found: list[Finding]) -> list[Finding]:

@@ -88,6 +88,8 @@ class Machine:
         self.executed = 0
         #: told of looks in vain, where loops that wait for memory are to look again after every store
         self.failed_look: Callable[[np.ndarray], None] | None = None
+        #: instructions before which others may go on then, too
+        self.pauses: frozenset[int] = frozenset()
         #: single tests of mbarriers that are taken for waits (see ``trusting``)
         self.trusted: frozenset[int] = frozenset()
         #: CTAs that have ended, and all that are to run, for whoever watches
@@ -156,6 +158,8 @@ class Machine:
         self._turn = 0
         #: groups that the schedule holds
         self._ready = 0
+        #: CTA slots in which a thread has executed trap
+        self._trapped: set[int] = set()
         self._start(self.env.new_group(ctas))
         while True:
             while groups := self.schedule.take():
@@ -245,12 +249,11 @@ class Machine:
             raise located(error, self.program.flat.instructions[end.pc], origin) from None
 
     def _up_to_store(self, g: Group, block: Block) -> bool:
-        """Run a block up to a store that loops are to see at once, one that lanes make one by one, a single test, or an arrival; False at
-        its end."""
-        writes, pauses = self.memory.writes, self.program.analysis.single_tests | self.program.analysis.arrivals
+        """Run a block up to a store that loops are to see at once, one that lanes make one by one, or a pause; False at its end."""
+        writes = self.memory.writes
         for at, (origin, step) in enumerate(block.steps):
             apart = lanes_apart(g, block.start + at, self.program)
-            if apart or self.memory.writes != writes or (at and block.start + at in pauses):
+            if apart or self.memory.writes != writes or (at and block.start + at in self.pauses):
                 self.executed -= (block.size - at) * g.n
                 live = set(self.program.enter(block.start + at))
                 for part in [self._subset(g, lanes, live) for lanes in apart] or [g]:
@@ -340,10 +343,11 @@ class Machine:
             self._push(g, end.targets[0])
         elif end.kind == "branch":
             self.polling.add(g, end, self.memory.writes)
-        elif end.kind in ("exit", "trap"):
-            if end.kind == "trap":
-                self.log.add("trap", "a thread executes trap", g, np.arange(g.n), end.pc)
+        elif end.kind == "exit":
             self._exit(g, end.pc)
+        elif end.kind == "trap":  # the launch has failed: whoever waits for these threads goes on no more
+            self.log.add("trap", "a thread executes trap", g, np.arange(g.n), end.pc)
+            self._trapped.update((g.threads // self.block_threads).tolist())
         else:
             self._barrier(g, end)
 
@@ -392,7 +396,10 @@ class Machine:
         """Aligned barriers that only part of a warp has come to, where nobody else can come any more."""
         self.log.turn = ()
         for waiting, lanes in divided(came, self.warp_syncs.excused(self.program.analysis.quiet_after)):
-            self.log.add("barrier misuse", "an aligned barrier is executed by part of a warp", waiting.group, lanes, waiting.pc)
+            slots = waiting.group.threads[lanes] // self.block_threads
+            some = lanes[~np.isin(slots, list(self._trapped))] if self._trapped else lanes
+            if len(some):
+                self.log.add("barrier misuse", "an aligned barrier is executed by part of a warp", waiting.group, some, waiting.pc)
 
     def _meet(self) -> bool:
         """Let lanes go on that have met the others of their warp; False if none have."""
@@ -433,13 +440,17 @@ class Machine:
         self.memory.order_seconds += time.perf_counter() - start
 
     def _check_deadlock(self) -> None:
-        """Groups still waiting when nothing can run: a deadlock. Raises BudgetError where others could come yet."""
-        if any(not p.on_mbarrier for p in self.polling.waiting) and len(self.log.ctas) < self.bound.launch.cta_count:
+        """Groups still waiting when nothing can run: a deadlock, but where they may wait for threads that have executed trap. Raises
+        BudgetError where others could come yet."""
+        on_others = any(not p.on_mbarrier for p in self.polling.waiting)
+        if self._trapped and (on_others or len(self._trapped) == len(self.log.ctas)):
+            return
+        if on_others and len(self.log.ctas) < self.bound.launch.cta_count:
             raise BudgetError("a loop waits for a store of a CTA that does not run together with it", hint="launch fewer CTAs")
         self._report_divided(self.barriers.waiting)
         polls = stuck_in_loops(self.polling, self.env.mbarriers, self.memory.last_looks, self.barriers)
         stuck = [*stuck_at_barriers(self.barriers), *stuck_at_warp_syncs(self.warp_syncs), *polls]
-        self.deadlocks.add(self.log.ctas, stuck, divided_warps(self.warp_syncs, self.log, stuck))
+        self.deadlocks.add(self.log.ctas, stuck, divided_warps(self.warp_syncs, self.log, stuck) | self._trapped)
 
     # --- the end --------------------------------------------------------------------------------
 

@@ -2,7 +2,7 @@
 
 A loop polls if it loads by a strong load or an atomic, or tests an mbarrier, and has no other effect. If no register is carried from one
 turn to the next, a turn that sees the same memory does the same: such a loop looks again only after a store (STRICT); so does one that
-looks by plain loads, or no more (the compiler has moved the load out), in a program with flags. Else it lets others run first (LOOSE), and
+looks by plain loads, or no more (the compiler has moved the load out). Else it lets others run first (LOOSE), and
 is as good as strict once it carries the same values again; unless a clock may end it (TIMED).
 """
 
@@ -35,7 +35,8 @@ class Poll(Enum):
 
 @dataclass(eq=False)
 class Polling:
-    """A group at the end of a turn of a loop that waits for memory: where the loop begins, and the writes seen when it looked."""
+    """A group at the end of a turn of a loop that waits for memory: where the loop begins, and the writes seen when it looked. ``blind``:
+    it does not look at all."""
 
     group: Group
     pc: int
@@ -43,6 +44,7 @@ class Polling:
     strict: bool
     writes: int
     on_mbarrier: bool
+    blind: bool
 
 
 class Pollers:
@@ -60,7 +62,7 @@ class Pollers:
         if self._failed is not None:
             self._failed(group.threads)
         strict = end.poll is Poll.STRICT or (end.poll is Poll.LOOSE and self._repeats(group, end, writes))
-        self.waiting.append(Polling(group, end.pc, end.targets[0], strict, writes, end.waits))
+        self.waiting.append(Polling(group, end.pc, end.targets[0], strict, writes, end.waits, end.blind))
 
     def _repeats(self, group: Group, end: Terminator, writes: int) -> bool:
         """Whether all threads of a group carry what they carried a turn ago, while nothing was written."""
@@ -148,11 +150,15 @@ def control_slots(roots: set[int], flows: list[Flow]) -> set[int]:
     return found
 
 
-def mark_polling(program: Program) -> set[int]:
-    """Set ``end.poll`` of polling branches; the strong loads of strict loops whose value is not used after the loop."""
+def mark_polling(program: Program, looks: bool) -> set[int]:
+    """Set ``end.poll`` of polling branches; the strong loads of strict loops whose value is not used after the loop. ``looks``: whether
+    there are strong loads at all."""
     polled: set[int] = set()
     for block in program.blocks.values():
-        if block.end.kind == "branch" and block.end.targets[0] <= block.start:
+        if block.end.kind != "branch" or (header := block.end.targets[0]) > block.start:
+            continue
+        carries = not (block.defines | block.guarded).isdisjoint(program.blocks[header].live)
+        if looks or not carries:  # a loop of plain loads that carries something is not looked at any further: most are of that kind
             polled |= _mark(program, block)
     return polled
 
@@ -169,7 +175,8 @@ def _mark(program: Program, last: Block) -> set[int]:
     defined = set().union(*(b.defines | b.guarded for b in region))
     carried = tuple(sorted(defined & set(program.blocks[loop.header].live)))
     if not loads:
-        spins = any(i.opcode == "ld" for _, i in instructions) or all(i.opcode == "bra" for _, i in instructions)
+        last.end.blind = all(i.opcode == "bra" for _, i in instructions)
+        spins = last.end.blind or any(i.opcode == "ld" for _, i in instructions)
         if spins and not carried and not program.analysis.timed(loop):
             last.end.poll = Poll.STRICT
         return set()

@@ -17,7 +17,6 @@ from ptx_engine.machine.analysis import Analysis, clock_of
 from ptx_engine.machine.clock import clock_step
 from ptx_engine.machine.control_flow import ENDS
 from ptx_engine.machine.environment import MachineEnvironment
-from ptx_engine.machine.influence import is_strong_store
 from ptx_engine.machine.loops import mark_loop_registers
 from ptx_engine.machine.polling import Flow, Poll, control_slots, flow_of, is_strong_load, mark_polling
 from ptx_engine.machine.predication import guarded
@@ -51,9 +50,10 @@ class Terminator:
     index: int | None = None  # brx.idx: the register of the table index
     barrier: "BarrierOp | None" = None
     poll: Poll = Poll.NO
-    #: of a loop that polls: the registers that it carries from turn to turn, and whether it waits for an mbarrier
+    #: of a loop that polls: the registers that it carries from turn to turn, whether it waits for an mbarrier, and whether it loads nothing
     carried: tuple[int, ...] = ()
     waits: bool = False
+    blind: bool = False
 
 
 @dataclass
@@ -118,8 +118,7 @@ class Program:
         looks = any(is_strong_load(i) for i in flat.instructions)
         if looks:
             env.control_slots.update(control_slots(self._roots(), self._flows))
-        if looks or any(i.opcode == "st" and is_strong_store(i) for i in flat.instructions):
-            env.memory.polled = mark_polling(self)
+        env.memory.polled = mark_polling(self, looks)
 
     def register(self, name: str) -> int:
         """The slot of a register."""

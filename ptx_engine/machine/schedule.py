@@ -27,6 +27,13 @@ class Schedule(Protocol):
     def take(self) -> list[Group]: ...
 
 
+def in_units(threads: int, block_threads: int, unit: int) -> list[np.ndarray]:
+    """The threads of a batch in groups of ``unit``, which do not go beyond a CTA; 0: its CTAs."""
+    every = np.arange(threads, dtype=np.int32)
+    number = every // block_threads * block_threads + every % block_threads // (unit or block_threads)
+    return np.split(every, np.flatnonzero(np.diff(number)) + 1)
+
+
 class LowestFirst:
     """All threads start as one group; the group at the lowest pc runs, merged with all that have come there."""
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from ptx_engine.errors import PtxError
 from ptx_engine.findings import Finding, Severity
-from ptx_engine.machine.early_looks import with_early_looks
+from ptx_engine.machine.early_looks import Pair, with_early_looks
 from ptx_engine.machine.execution import Execution
 from ptx_engine.machine.schedule import LowestFirst, Schedule
 from ptx_engine.order.report import UNORDERED
@@ -40,10 +40,11 @@ def judged_again(machine: Machine, done: Execution, numbers: np.ndarray, seconds
         return other
 
     why = ""
-    certain: dict[tuple[str, tuple[int, ...]], Finding] = {}
+    certain: dict[Pair, Finding] = {}
     try:
         first = trusting(seconds)
-        run = with_early_looks(first, first.run_numbers(numbers), numbers, seconds - (time.perf_counter() - start), trusting)
+        sought = frozenset(f.pair for f in open_ if f.severity is Severity.ERROR)
+        run = with_early_looks(first, first.run_numbers(numbers), numbers, seconds - (time.perf_counter() - start), trusting, sought)
         certain = {f.pair: f for f in run.findings}
     except PtxError as error:
         why = f" ({error.message})"

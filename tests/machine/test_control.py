@@ -142,7 +142,12 @@ def test_index_from_a_symbolic_integer_is_refused_and_from_contents_is_not() -> 
 
 def test_endless_loop_runs_out_of_budget() -> None:
     with pytest.raises(BudgetError):
-        run(module("L:\nbra L;"), [out(1)], budget=Budget(thread_instructions=100_000))
+        run(module("mov.u32 %r1, 0;\nL:\nadd.u32 %r1, %r1, 1;\nbra L;"), [out(1)], budget=Budget(thread_instructions=100_000))
+
+
+def test_a_loop_that_nothing_can_end_is_a_deadlock() -> None:
+    (finding,) = run(module("L:\nbra L;"), [out(1)])[0].findings
+    assert finding.kind == "deadlock" and "a loop that looks at nothing" in finding.message
 
 
 def test_unknown_instruction_is_named_with_its_line() -> None:

@@ -30,8 +30,8 @@ RESULT = "st.global.u32 [%d1], %r5;\n"
 SINGLE = "mbarrier.arrive.shared.b64 _, [%r10+8];\nmbarrier.test_wait.parity.shared.b64 %p9, [%r10+8], 0;\nselp.u32 %r6, 1, 0, %p9;\n"
 
 
-def ran(body: str) -> Execution:
-    return run(module(START + body, shared=SHARED), [out(64)], block=64)[0]
+def ran(body: str, ctas: int = 1) -> Execution:
+    return run(module(START + body, shared=SHARED), [out(64)], block=64, grid=ctas)[0]
 
 
 def assumed(execution: Execution) -> list[str]:
@@ -82,7 +82,18 @@ def test_what_races_without_a_trap_is_found(wait: str) -> None:
 
 
 def test_a_trap_of_the_machine_s_own_schedule_is_a_finding() -> None:
-    """Nobody else arrives before the test."""
-    assert "trap" in kinds(
-        ran("@%p4 bra N;\n" + ARRIVE + TEST + "@!%p5 trap;\nN:\nbar.sync 0;\n@%p4 mbarrier.arrive.shared.b64 _, [%r10];\n")
-    )
+    """Nobody else arrives before the test. That the others wait at the barrier for ever then is no finding of its own."""
+    body = "@%p4 bra N;\n" + ARRIVE + TEST + "@!%p5 {};\nN:\nbar.sync 0;\n@%p4 mbarrier.arrive.shared.b64 _, [%r10];\n"
+    assert kinds(ran(body.format("trap"))) == ["trap"]
+
+
+@pytest.mark.parametrize(("end", "found"), [("trap", ["trap"]), ("exit", ["data race"])])
+def test_nobody_goes_on_who_waits_for_threads_that_have_trapped(end: str, found: list[str]) -> None:
+    """A store after the barrier, which is unordered with one of the threads that are gone, is executed if they have exited."""
+    body = "setp.eq.u32 %p7, %r0, 63;\n@%p7 st.shared.u32 [%r12], %r0;\n@%p7 {};\nbar.sync 0;\n@%p1 st.shared.u32 [%r12], %r0;\n"
+    assert kinds(ran(body.format(end))) == found
+
+
+def test_a_deadlock_of_another_cta_is_a_finding_beside_a_trap() -> None:
+    body = "mov.u32 %r20, %ctaid.x;\nsetp.eq.u32 %p7, %r20, 0;\n@%p7 trap;\nsetp.lt.u32 %p3, %r0, 32;\n@%p3 bar.sync 1, 64;\n"
+    assert sorted(kinds(ran(body, 2))) == ["deadlock", "trap"]

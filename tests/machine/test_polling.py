@@ -151,16 +151,28 @@ SPINS = {"each turn": "L: ld.global.b32 %r1, [%d1]; setp.ne.s32 %p2, %r1, 1; @%p
 
 @pytest.mark.parametrize("how", SPINS)
 @pytest.mark.parametrize("told", [1, 0])
-def test_a_spin_by_plain_loads_is_a_race_at_once(how: str, told: int) -> None:
+@pytest.mark.parametrize("store", ["st.relaxed.gpu.global.b32", "st.global.b32"])
+def test_a_spin_by_plain_loads_is_a_race_at_once(how: str, told: int, store: str) -> None:
     """It lets the others run, who meet at a barrier before one raises the flag; the budget would be spent on its turns else."""
     body = (
         "ld.param.u64 %d0, [data]; ld.param.u64 %d1, [flag]; ld.param.u64 %d2, [out]; mov.u32 %r0, %ctaid.x; mov.u32 %r9, %tid.x;\n"
-        f"setp.ne.u32 %p1, %r0, 0; @%p1 bra C; bar.sync 0; setp.ne.u32 %p3, %r9, 0; @%p3 bra E; st.relaxed.gpu.global.b32 [%d1], {told}; bra E;\n"
+        f"setp.ne.u32 %p1, %r0, 0; @%p1 bra C; bar.sync 0; setp.ne.u32 %p3, %r9, 0; @%p3 bra E; {store} [%d1], {told}; bra E;\n"
         "C: " + SPINS[how] + "E:\n"
     )
     run_, _ = run(module(body, PARAMS), [zeros("data", 32), zeros("flag", 1), out(32)], block=32, grid=2, budget=Budget(seconds=30))
     found = kinds(run_)
     assert "data race" in found and ("deadlock" in found) is (how == "moved out" or not told)
+
+
+@pytest.mark.parametrize("how", SPINS)
+@pytest.mark.parametrize(("value", "found"), [(0, ["deadlock"]), (1, [])])
+def test_a_spin_by_plain_loads_that_nobody_tells_is_a_deadlock(how: str, value: int, found: list[str]) -> None:
+    """There is no strong access at all, nor a store to what it looks at; its twin's flag is up from the start."""
+    body = "ld.param.u64 %d1, [flag]; ld.param.u64 %d2, [out]; mov.u32 %r9, %tid.x;\n" + SPINS[how] + (
+        "mad.wide.u32 %d3, %r9, 4, %d2; st.global.b32 [%d3], %r9;\n"
+    )  # fmt: skip
+    run_, _ = run(module(body, PARAMS), [zeros("data", 1), ints("flag", [value]), out(32)], block=32, budget=Budget(seconds=30))
+    assert kinds(run_) == found
 
 
 def test_a_loop_of_plain_loads_that_counts_its_turns_is_none_that_spins() -> None:

@@ -1,0 +1,119 @@
+"""Schedules that are tried where results hang on single tests: what shows only if arrivals or stores to flags come late, or by chance."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from machine_kernels import OWN, ints, kinds, module, out, run
+
+from ptx_engine.launch import Role, TensorArg
+from ptx_engine.machine import Execution, early_looks
+from ptx_engine.machine.drawn import Drawn
+from ptx_engine.machine.schedule import in_units
+
+SHARED = ".shared .align 8 .b64 m[2];\n.shared .align 16 .b8 s[256];"
+FLAG_ARG = TensorArg("flag", "s32", (1,), Role.INOUT, contents=np.zeros(1, np.int32))
+PARAMS = ("u64 data", "u64 flag", "u64 out")
+#: two mbarriers of all threads; %r11: a thread's own word, %r13: that of the thread in the other warp
+START = OWN + (
+    "mov.u32 %r10, m;\nmov.u32 %r12, s;\nmad.lo.u32 %r11, %r0, 4, %r12;\nxor.b32 %r13, %r0, 32;\nmad.lo.u32 %r13, %r13, 4, %r12;\n"
+    "setp.eq.u32 %p1, %r0, 0;\n@%p1 mbarrier.init.shared.b64 [%r10], 64;\n@%p1 mbarrier.init.shared.b64 [%r10+8], 64;\nbar.sync 0;\n"
+)
+STORE = "st.shared.u32 [%r11], %r0;\n"
+ARRIVE, ARRIVE_SECOND = "mbarrier.arrive.shared.b64 _, [%r10];\n", "mbarrier.arrive.shared.b64 _, [%r10+8];\n"
+TEST = "mbarrier.test_wait.parity.shared.b64 %p5, [%r10], 0;\n"
+TEST_SECOND = "mbarrier.test_wait.parity.shared.b64 %p7, [%r10+8], 0;\n"
+LOAD = "ld.shared.u32 %r5, [%r13];\nst.global.u32 [%d1], %r5;\nE:\n"
+EITHER = "L:\n" + TEST + "@%p5 bra D;\n" + TEST_SECOND + "@{}%p7 bra {};\n"
+#: a hundred turns, then ``{}``
+BOUNDED = "mov.u32 %r30, 0;\n" + EITHER.format("", "D") + "add.u32 %r30, %r30, 1;\nsetp.lt.u32 %p6, %r30, 100;\n@%p6 bra L;\n{}D:\n"
+
+
+def ran(body: str) -> Execution:
+    return run(module(START + body, shared=SHARED, params=PARAMS), [ints("data", range(64)), FLAG_ARG, out(64)], block=64)[0]
+
+
+@pytest.mark.parametrize(("gives_up", "races"), [("", True), ("bra E;\n", False)])
+def test_a_wait_for_either_that_goes_on_after_many_turns(gives_up: str, races: bool) -> None:
+    """One warp arrives and goes on as far as it comes; the other, which has stored, arrives too late for it."""
+    execution = ran(STORE + ARRIVE + ARRIVE_SECOND + BOUNDED.format(gives_up) + LOAD)
+    assert ("data race" in kinds(execution)) is races and (races or kinds(execution) == [])
+    assert execution.schedule_dependent
+
+
+@pytest.mark.parametrize(
+    ("second", "races"), [("cp.async.mbarrier.arrive.noinc.shared.b64 [%r10+8];\n", False), (ARRIVE_SECOND, True)]
+)  # fmt: skip
+def test_copies_behind_either_of_two_mbarriers(second: str, races: bool) -> None:
+    """A thread that has not waited for its copies may arrive on the second mbarrier before they are complete."""
+    copy = "ld.param.u64 %d2, [data];\nmad.wide.u32 %d3, %r0, 4, %d2;\ncp.async.ca.shared.global [%r11], [%d3], 4;\n"
+    arrive = "cp.async.mbarrier.arrive.noinc.shared.b64 [%r10];\n" + second
+    execution = ran(copy + arrive + EITHER.format("!", "L") + "D:\n" + LOAD)
+    assert ("data race" in kinds(execution)) is races and (races or kinds(execution) == [])
+
+
+#: the second warp raises a flag for the first, which looks a hundred times, then ``{}``
+FLAG = (
+    "ld.param.u64 %d2, [flag];\nsetp.gt.u32 %p4, %r0, 31;\n@!%p4 bra C;\n" + STORE + "fence.acq_rel.gpu;\nsetp.eq.u32 %p2, %r0, 63;\n"
+    "bar.warp.sync -1;\n@%p2 st.release.gpu.global.u32 [%d2], 1;\nbra E;\n"
+    "C:\nmov.u32 %r30, 0;\nL:\nld.acquire.gpu.global.u32 %r4, [%d2];\nsetp.eq.u32 %p5, %r4, 1;\n@%p5 bra D;\nadd.u32 %r30, %r30, 1;\n"
+    "setp.lt.u32 %p6, %r30, 100;\n@%p6 bra L;\n{}D:\n"
+) + LOAD
+
+
+@pytest.mark.parametrize(("gives_up", "races"), [("", True), ("bra E;\n", False), ("trap;\n", False)])
+def test_a_wait_for_a_flag_that_goes_on_after_many_turns(gives_up: str, races: bool) -> None:
+    execution = ran(FLAG.format(gives_up))
+    assert ("data race" in kinds(execution)) is races and (races or kinds(execution) == [])
+    assert any("leads to a trap" in reason for reason in execution.schedule_dependent) is ("trap" in gives_up)
+
+
+def test_what_only_a_drawn_schedule_shows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first test must succeed between the end of phase 1 and that of phase 2, the second fail before that of phase 3."""
+    loop = "L{0}:\nmbarrier.test_wait.parity.shared.b64 %p8, [%r10{1}], {2};\n@!%p8 bra L{0};\n"
+    produce = ARRIVE + loop.format(5, "", 0) + ARRIVE + loop.format(6, "", 1) + ARRIVE_SECOND + STORE + ARRIVE
+    body = (
+        "@%p1 mbarrier.inval.shared.b64 [%r10];\n@%p1 mbarrier.inval.shared.b64 [%r10+8];\n@%p1 mbarrier.init.shared.b64 [%r10], 32;\n"
+        "@%p1 mbarrier.init.shared.b64 [%r10+8], 32;\nbar.sync 0;\nsetp.gt.u32 %p2, %r0, 31;\n@%p2 bra P;\nL1:\n" + TEST
+        + loop.format(2, "+8", 0) + TEST.replace("%p5", "%p7") + "or.pred %p6, %p5, %p7;\n@!%p6 bra L1;\n" + LOAD.replace("E:\n", "")
+        + "bra E;\nP:\n" + produce + "E:\n"
+    )  # fmt: skip
+    assert "data race" in kinds(ran(body))
+    monkeypatch.setattr(early_looks, "DRAWN", 0)
+    assert kinds(ran(body)) == []
+
+
+@given(st.integers(1, 3), st.integers(1, 100), st.sampled_from([0, 32]))
+def test_units_are_warps_or_ctas(ctas: int, block: int, unit: int) -> None:
+    groups = in_units(ctas * block, block, unit)
+    assert [t for group in groups for t in group.tolist()] == list(range(ctas * block))
+    expected = ctas * (1 if unit == 0 else -(-block // 32))
+    assert len(groups) == expected and all(len({t // block for t in group.tolist()}) == 1 for group in groups)
+
+
+@given(st.integers(0, 100), st.lists(st.tuples(st.integers(0, 7), st.integers(0, 3)), min_size=1, max_size=30))
+def test_a_drawn_schedule_takes_all_that_it_is_given_and_is_the_same_each_time(seed: int, given_: list[tuple[int, int]]) -> None:
+    def taken() -> list[int]:
+        schedule, found = Drawn(seed, 32, {1, 2}), []
+        for number, (thread, pc) in enumerate(given_):
+            schedule.put(SimpleNamespace(threads=np.array([32 * thread]), pc=pc, number=number))  # type: ignore[arg-type]
+        for _ in range(2 * len(given_)):  # at most every second time there is nothing, for those who wait for memory
+            found += [g.number for g in schedule.take()]  # type: ignore[attr-defined]
+        assert schedule.take() == []
+        return found
+
+    assert sorted(taken()) == list(range(len(given_))) and taken() == taken()
+
+
+def test_drawn_schedules_differ() -> None:
+    def first(seed: int) -> int:
+        schedule = Drawn(seed, 32, ())
+        for warp in range(4):
+            schedule.put(SimpleNamespace(threads=np.array([32 * warp]), pc=0, number=warp))  # type: ignore[arg-type]
+        return int(schedule.take()[0].number)  # type: ignore[attr-defined]
+
+    assert {first(seed) for seed in range(40)} == set(range(4))
