@@ -5,7 +5,7 @@ Taken from the blocks as they were decoded; computed when first asked for.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -203,8 +203,8 @@ class Analysis:
         return self.graph.turns(header, last, quiet)
 
     def timed(self, loop: Loop) -> bool:
-        """Whether a clock may end a loop."""
-        if self._timed is None:
+        """Whether a clock may end a loop, or that others leave it."""
+        if self._timed is None or any(self._instructions[pc].opcode == "activemask" for pc in self._of(loop)):
             return True
         for block in loop.blocks:
             row = self._uses.get(self._ends[block])
@@ -215,7 +215,11 @@ class Analysis:
 
     def waits(self, loop: Loop) -> bool:
         """Whether a loop waits for an mbarrier."""
-        return any(is_wait(self._instructions[pc]) for block in loop.blocks for pc in range(block, self._ends[block] + 1))
+        return any(is_wait(self._instructions[pc]) for pc in self._of(loop))
+
+    def _of(self, loop: Loop) -> Iterator[int]:
+        """The instructions of a loop."""
+        return (pc for block in loop.blocks for pc in range(block, self._ends[block] + 1))
 
 
 def successors(block: Block, blocks: Mapping[int, Block]) -> list[int]:

@@ -26,7 +26,7 @@ from ptx_engine.isa.values import Sym
 from ptx_engine.machine.drawn import Drawn
 from ptx_engine.machine.execution import Execution
 from ptx_engine.machine.influence import is_strong_store
-from ptx_engine.machine.schedule import Schedule, in_units
+from ptx_engine.machine.schedule import PATIENCE, Schedule, in_units
 from ptx_engine.order import OrderChecker
 
 if TYPE_CHECKING:
@@ -35,8 +35,6 @@ if TYPE_CHECKING:
 
 #: groups that run one after another at most; what larger launches do is unknown
 MOST = 512
-#: blocks that groups run before the one that has waited longest is let in: a loop with an effect may wait for it, too
-PATIENCE = 1024
 #: schedules that are drawn by chance at most, and thread-instructions that they may take together
 DRAWN, DRAWN_INSTRUCTIONS = 16, 8_000_000
 #: why a schedule that was tried says nothing
@@ -84,7 +82,7 @@ class OneByOne:
             self._taken += 1
             now = self._taken % PATIENCE == 0
             if self._held and (now or not self._groups):
-                return [self._held.pop(-1 if self._ahead else 0)]
+                return [self._held.pop(-1 if self._ahead and not now else 0)]
             return [self._groups.pop(0 if now else -1)]
         self._said = True
         return []

@@ -167,7 +167,9 @@ class Machine:
                 self._run(groups[0] if len(groups) == 1 else self._merge(groups, groups[0].pc))
                 if self.failed_look is not None:
                     self._look(self.polling.due(self.memory.writes))
-            if not (self._meet() or self._release() or self._look(self.polling.ready(self.memory.writes)) or self._ready):
+            if self._meet() or self._release() or self._look(self.polling.ready(self.memory.writes)):
+                continue
+            if not (self._ready or self._look(self.polling.awaited(self.warp_syncs))):
                 break
         self._check_deadlock()
         self.order.end_batch()
@@ -442,7 +444,7 @@ class Machine:
     def _check_deadlock(self) -> None:
         """Groups still waiting when nothing can run: a deadlock, but where they may wait for threads that have executed trap. Raises
         BudgetError where others could come yet."""
-        on_others = any(not p.on_mbarrier for p in self.polling.waiting)
+        on_others = any(not (p.on_mbarrier or p.blind) for p in self.polling.waiting)
         if self._trapped and (on_others or len(self._trapped) == len(self.log.ctas)):
             return
         if on_others and len(self.log.ctas) < self.bound.launch.cta_count:

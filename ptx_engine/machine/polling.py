@@ -3,7 +3,8 @@
 A loop polls if it loads by a strong load or an atomic, or tests an mbarrier, and has no other effect. If no register is carried from one
 turn to the next, a turn that sees the same memory does the same: such a loop looks again only after a store (STRICT); so does one that
 looks by plain loads, or no more (the compiler has moved the load out). Else it lets others run first (LOOSE), and
-is as good as strict once it carries the same values again; unless a clock may end it (TIMED).
+is as good as strict once it carries the same values again; unless a clock may end it, or that others leave it (TIMED). A loop also goes on
+where lanes of its warp wait for it to meet them.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
+from operator import is_
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,6 +24,7 @@ from ptx_engine.syntax.ast import Instruction, IntLit, Reg, Vec
 if TYPE_CHECKING:
     from ptx_engine.isa.group import Group
     from ptx_engine.machine.program import Block, Program, Terminator
+    from ptx_engine.machine.warp_syncs import Standing, WarpSyncs
 
 
 class Poll(Enum):
@@ -54,6 +57,8 @@ class Pollers:
         self._failed = failed
         self.waiting: list[Polling] = []
         self._looked_at = -1
+        #: those who stood at warp syncs when loops went on for their sake last
+        self._stood: list[Standing] = []
         #: by branch and number of columns: what each thread carried at the end of its last turn, and the writes that there were then
         self._carried: dict[tuple[int, int], np.ndarray] = {}
 
@@ -96,6 +101,17 @@ class Pollers:
         found = [p for p in self.waiting if not p.strict or p.writes != writes]
         if not found and writes != self._looked_at:
             self._looked_at, found = writes, list(self.waiting)
+        self.waiting = [p for p in self.waiting if p not in found]
+        return found
+
+    def awaited(self, syncs: WarpSyncs) -> list[Polling]:
+        """Those, taken out, that lanes of their warp wait for: one turn more may meet these, though nothing was stored. None where the last
+        such turn has met nobody."""
+        if not self.waiting or (len(syncs.waiting) == len(self._stood) and all(map(is_, syncs.waiting, self._stood))):
+            return []
+        self._stood = list(syncs.waiting)
+        missing = syncs.awaited()
+        found = [p for p in self.waiting if np.isin(p.group.threads, missing).any()]
         self.waiting = [p for p in self.waiting if p not in found]
         return found
 

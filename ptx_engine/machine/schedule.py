@@ -13,6 +13,10 @@ import numpy as np
 
 from ptx_engine.isa.group import Group
 
+#: blocks that groups run before the one that has waited longest is let in, by schedules that are not fair: a loop with an effect may wait
+#: for it
+PATIENCE = 1024
+
 
 class Schedule(Protocol):
     """The groups that can run. ``put`` is told of a group whose ``pc`` is set; ``take`` gives groups that all stand at one pc and go on as

@@ -18,6 +18,7 @@ from ptx_engine.isa.warp import Meeting, absent_lanes, lane_bits
 
 #: instead of an instruction number: all ``bar.warp.sync`` are one meeting place
 ANY_PLACE = -1
+NOBODY, LANES = np.zeros(0, np.int32), np.arange(WARP, dtype=np.int32)
 
 
 @dataclass
@@ -141,6 +142,14 @@ class WarpSyncs:
         """For each lane of a waiting group, the lanes that it waits for."""
         alike = [standing, *(s for s in self.waiting if s is not standing and s.place == standing.place)]
         return _absent(alike, self.gone())[: standing.group.n]
+
+    def awaited(self) -> np.ndarray:
+        """The threads that waiting lanes wait for."""
+        found = [NOBODY]
+        for s in self.waiting:
+            first = s.group.threads - s.group.threads % self.block_threads % WARP  # of each lane's warp
+            found.append((first[:, None] + LANES)[self.missing(s)[:, None] >> LANES.astype(np.uint32) & 1 != 0])
+        return np.unique(np.concatenate(found))
 
     def take_parted(self, mnemonic: Callable[[int], str]) -> list[Standing]:
         """Take out lanes that stand at one instruction in different places of the program, and have all met if the places do not count."""

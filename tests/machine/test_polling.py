@@ -184,3 +184,47 @@ def test_a_loop_of_plain_loads_that_counts_its_turns_is_none_that_spins() -> Non
     )
     run_, arena = run(module(body, PARAMS), [ints("data", range(32)), zeros("flag", 1), out(32)], block=32)
     assert kinds(run_) == [] and column(run_, arena) == [sum(range(32))] * 32
+
+
+#: lanes wait in a loop, in which they meet lane 0 of their warp {rounds} times before it tells them
+ROUNDS = {
+    "warp syncs": "L: bar.warp.sync -1; ld.{load}shared.b32 %r3, [s]; bar.warp.sync -1; setp.eq.u32 %p2, %r3, 0; @%p2 bra L; bra E;\n"
+                  "P: setp.eq.u32 %p3, %r4, {rounds}; @%p3 st.{load}shared.b32 [s], 1; bar.warp.sync -1; bar.warp.sync -1;\n",
+    "shuffles": "L: ld.{load}global.b32 %r5, [%d0]; shfl.sync.idx.b32 %r3, %r5, 0, 31, -1; setp.ne.u32 %p2, %r3, {rounds}; @%p2 bra L; bra E;\n"
+                "P: shfl.sync.idx.b32 %r3, %r4, 0, 31, -1;\n",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("how", ROUNDS)
+@pytest.mark.parametrize("load", ["", "relaxed.cta."])
+@pytest.mark.parametrize(("rounds", "found"), [(5, []), (6, ["deadlock"])])
+def test_who_waits_in_a_loop_meets_others_of_its_warp_there(how: str, load: str, rounds: int, found: list[str]) -> None:
+    """They go on though nothing is stored; a round too many, in which lane 0 comes no more, and nobody tells them."""
+    tail = "add.u32 %r4, %r4, 1; setp.lt.u32 %p3, %r4, 6; @%p3 bra P; E: bar.warp.sync -1; mad.wide.u32 %d3, %r9, 4, %d2; st.global.b32 [%d3], %r9;\n"
+    body = (
+        "ld.param.u64 %d0, [data]; ld.param.u64 %d2, [out]; mov.u32 %r9, %tid.x; mov.u32 %r4, 0; setp.eq.u32 %p1, %r9, 0;\n"
+        "@%p1 st.shared.b32 [s], 0; bar.warp.sync -1; @%p1 bra P;\n" + ROUNDS[how].format(load=load, rounds=rounds) + tail
+    )
+    text = module(body, PARAMS, shared=".shared .align 4 .b32 s;")
+    run_, _ = run(text, [zeros("data", 1), zeros("flag", 1), out(32)], block=32, budget=Budget(seconds=30))
+    assert kinds(run_) == found
+
+
+@pytest.mark.parametrize(("mask", "found"), [("activemask.b32 %r1;", []), ("mov.b32 %r1, -1;", ["deadlock"])])
+def test_a_loop_that_lanes_leave_one_after_another_ends(mask: str, found: list[str]) -> None:
+    """The lowest active lane leaves; its twin's is the lowest lane of all in each turn."""
+    body = (
+        "ld.param.u64 %d1, [flag]; ld.param.u64 %d2, [out]; mov.u32 %r9, %tid.x; mov.u32 %r2, 1; shl.b32 %r2, %r2, %r9;\n"
+        f"L: {mask} neg.s32 %r3, %r1; and.b32 %r3, %r1, %r3; ld.global.b32 %r4, [%d1]; or.b32 %r3, %r3, %r4;\n"
+        "setp.ne.u32 %p1, %r3, %r2; @%p1 bra L; bar.warp.sync -1; mad.wide.u32 %d3, %r9, 4, %d2; st.global.b32 [%d3], %r9;\n"
+    )
+    run_, _ = run(module(body, PARAMS), [zeros("data", 1), zeros("flag", 1), out(32)], block=32, budget=Budget(seconds=30))
+    assert kinds(run_) == found
+
+
+@pytest.mark.parametrize("ctas", [1, 2])
+def test_a_loop_that_nothing_can_end_waits_for_no_other_cta(ctas: int) -> None:
+    text = module("L: bra L;\n", PARAMS)
+    run_, _ = run(text, [zeros("data", 1), zeros("flag", 1), out(32)], grid=ctas, budget=Budget(seconds=30, batch_threads=32))
+    (finding,) = run_.findings
+    assert finding.kind == "deadlock" and finding.count == ctas

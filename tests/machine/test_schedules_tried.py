@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from machine_kernels import OWN, ints, kinds, module, out, run
 
 from ptx_engine.launch import Role, TensorArg
-from ptx_engine.machine import Execution, early_looks
+from ptx_engine.machine import Budget, Execution, early_looks
 from ptx_engine.machine.drawn import Drawn
 from ptx_engine.machine.schedule import in_units
 
@@ -34,7 +34,8 @@ BOUNDED = "mov.u32 %r30, 0;\n" + EITHER.format("", "D") + "add.u32 %r30, %r30, 1
 
 
 def ran(body: str) -> Execution:
-    return run(module(START + body, shared=SHARED, params=PARAMS), [ints("data", range(64)), FLAG_ARG, out(64)], block=64)[0]
+    args, text = [ints("data", range(64)), FLAG_ARG, out(64)], module(START + body, shared=SHARED, params=PARAMS)
+    return run(text, args, block=64, budget=Budget(seconds=30))[0]
 
 
 @pytest.mark.parametrize(("gives_up", "races"), [("", True), ("bra E;\n", False)])
@@ -107,6 +108,24 @@ def test_a_drawn_schedule_takes_all_that_it_is_given_and_is_the_same_each_time(s
         return found
 
     assert sorted(taken()) == list(range(len(given_))) and taken() == taken()
+
+
+#: the first warp stores as long as the second has not raised a flag of shared memory; whose single test of an mbarrier is why schedules are tried
+WITH_EFFECT = (
+    "@%p1 st.shared.u32 [%r12], 0;\nbar.sync 0;\n" + ARRIVE + TEST + "selp.u32 %r6, 1, 0, %p5;\nst.global.u32 [%d1], %r6;\n"
+    "and.b32 %r20, %r0, 31;\nsetp.eq.u32 %p3, %r20, 0;\n@!%p3 bra E;\nsetp.eq.u32 %p2, %r0, 32;\n@!%p2 bra L;\nst.{0}.shared.u32 [%r12], 1;\nbra E;\n"
+    "L:\n{1}ld.{0}.shared.u32 %r7, [%r12];\nsetp.eq.u32 %p6, %r7, 0;\n@%p6 bra L;\nE:\n"
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("semantics", "effect"), [("relaxed.cta", "red.relaxed.gpu.global.add.u32 [%d1], 1;\n"), ("volatile", "st.global.u32 [%d1], 5;\n")]
+)
+def test_every_schedule_lets_in_whom_a_loop_with_an_effect_waits_for(semantics: str, effect: str) -> None:
+    """No run spends the budget: nothing is said to have been left untried. The first effect is one that others may look at: it comes late."""
+    execution = ran(WITH_EFFECT.format(semantics, effect))
+    assert kinds(execution) == [] and execution.schedule_dependent
+    assert not [reason for reason in execution.schedule_dependent if "not tried" in reason]
 
 
 def test_drawn_schedules_differ() -> None:
