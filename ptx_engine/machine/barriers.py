@@ -15,6 +15,7 @@ import numpy as np
 
 from ptx_engine.isa.group import WARP, Group
 from ptx_engine.isa.values import Value
+from ptx_engine.isa.warp import lane_bits
 from ptx_engine.machine.predication import concrete_predicate
 from ptx_engine.machine.program import BarrierOp
 
@@ -177,19 +178,21 @@ class Barriers:
         )  # fmt: skip
 
 
-def divided(came: Sequence[Waiting], excused: np.ndarray) -> Iterator[tuple[Waiting, np.ndarray]]:
+def divided(came: Sequence[Waiting], excused: np.ndarray) -> Iterator[tuple[Waiting, np.ndarray, np.ndarray]]:
     """Of those that came to aligned barriers, the lanes (positions in their groups) whose warp has not come to the same instruction as a
-    whole, but for lanes that need not come (``excused``: a mask for each warp). Asked for when no lane can come any more: one may come
-    late, from a way of its own."""
+    whole, but for lanes that need not come (``excused``: a mask for each warp); and who is missing, as a mask for each of these lanes.
+    Asked for when no lane can come any more: one may come late, from a way of its own."""
     for pc in sorted({w.pc for w in came if w.op.aligned and not w.group.whole_warps}):
         here = [w for w in came if w.pc == pc]
-        warps = [w.group.lane_and_warp()[1] for w in here]
-        numbers, counts = np.unique(np.concatenate(warps), return_counts=True)
-        counts = counts + (excused[numbers][:, None] >> np.arange(WARP, dtype=np.uint32) & 1).sum(axis=1)
-        for w, warp in zip(here, warps):
-            lanes = np.flatnonzero(np.isin(warp, numbers[counts < WARP]))
+        missing = ~excused
+        for w in here:
+            lane, warp = w.group.lane_and_warp()
+            np.bitwise_and.at(missing, warp, ~lane_bits(lane))
+        for w in here:
+            of_lane = missing[w.group.lane_and_warp()[1]]
+            lanes = np.flatnonzero(of_lane)
             if len(lanes):
-                yield w, lanes
+                yield w, lanes, of_lane[lanes]
 
 
 def wrong_count(count: int, block_threads: int) -> str:

@@ -19,7 +19,7 @@ from ptx_engine.isa.algebra_symbolic import SymbolicAlgebra
 from ptx_engine.isa.group import Group
 from ptx_engine.isa.shuffle import uniform
 from ptx_engine.isa.values import Sym, Value, join
-from ptx_engine.isa.warp import LanesMissing
+from ptx_engine.isa.warp import LanesMissing, lane_names
 from ptx_engine.launch import BoundLaunch, Role
 from ptx_engine.machine.arms import Arms
 from ptx_engine.machine.barriers import Barriers, Completed, Waiting, by_barrier, divided, reduce, wrong_count
@@ -383,10 +383,10 @@ class Machine:
         if number > 15:
             raise ParseError(f"barrier number {number}", hint="a CTA has barriers 0 to 15")
         if count is not None and (said := wrong_count(count, self.block_threads)):
-            self.log.add("barrier misuse", said, g, np.arange(g.n), end.pc)
+            self.log.add("barrier misuse", said, g, np.arange(g.n), end.pc, role=f"bar.{op.kind}")
         wrong = self.barriers.come(Waiting(g, op, end.pc, number, count))
         if wrong is not None:
-            self.log.add("barrier misuse", wrong[0], g, wrong[1], end.pc)
+            self.log.add("barrier misuse", wrong[0], g, wrong[1], end.pc, role=f"bar.{op.kind}")
         self.order.settle(end.pc, g.threads)
         if op.kind == "arrive":
             self.order.cta_arrive(end.pc, g.threads, number, count)
@@ -397,11 +397,13 @@ class Machine:
     def _report_divided(self, came: Sequence[Waiting]) -> None:
         """Aligned barriers that only part of a warp has come to, where nobody else can come any more."""
         self.log.turn = ()
-        for waiting, lanes in divided(came, self.warp_syncs.excused(self.program.analysis.quiet_after)):
-            slots = waiting.group.threads[lanes] // self.block_threads
-            some = lanes[~np.isin(slots, list(self._trapped))] if self._trapped else lanes
-            if len(some):
-                self.log.add("barrier misuse", "an aligned barrier is executed by part of a warp", waiting.group, some, waiting.pc)
+        for w, lanes, missing in divided(came, self.warp_syncs.excused(self.program.analysis.quiet_after)):
+            some = ~np.isin(w.group.threads[lanes] // self.block_threads, list(self._trapped))
+            if some.any():
+                self.log.add(
+                    "barrier misuse", "an aligned barrier is executed by part of a warp", w.group, lanes[some], w.pc,
+                    role=f"bar.{w.op.kind}", missing=f"{lane_names(int(missing[some][0]))} of the warp at the same instruction",
+                )  # fmt: skip
 
     def _meet(self) -> bool:
         """Let lanes go on that have met the others of their warp; False if none have."""

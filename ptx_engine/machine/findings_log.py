@@ -69,6 +69,10 @@ class FindingLog:
             )
         entry.count += len(lanes)
 
+    def faulty(self) -> set[int]:
+        """Instructions that have found no memory where they looked, in some thread."""
+        return {instruction for kind, instruction, _ in self._entries if kind in ("out of bounds", "misaligned")}
+
     def schedule_dependent(self, reason: str, instruction: int) -> None:
         """Note that what was computed may differ in another schedule that is free of races."""
         self._dependent.setdefault(reason, set()).add(instruction)

@@ -154,7 +154,8 @@ class MemoryChecks:
             at = int(columns[where[0]])
             self.log.add(
                 "out of bounds",
-                f"{role} of {nbytes} bytes at {space}+0x{at & 0xFFFFFFFF:x}, but the window has {size} bytes{self._beside(space, at)}",
+                f"{role} of {nbytes} bytes at {space}+0x{at & 0xFFFFFFFF:x}, but the window has {size} bytes"
+                f"{self._beside(space, at, nbytes)}",
                 g, where, instruction, role=role, space=space, offset=at, width=nbytes,
             )  # fmt: skip
         crooked = ~outside & (columns % nbytes != 0)
@@ -167,13 +168,13 @@ class MemoryChecks:
             )  # fmt: skip
         return np.flatnonzero(~outside & ~crooked)
 
-    def _beside(self, space: str, at: int) -> str:
-        """The variable that an address outside of a window is nearest to."""
+    def _beside(self, space: str, at: int, nbytes: int) -> str:
+        """The variable that an access outside of a window is nearest to, and how far it reaches beyond."""
         places = self.places[space]
         if not places:
             return ""
         offset, size, name = max((p for p in places if p[0] <= at), default=places[0])
-        return f": {at - offset - size} bytes past the end of {name}" if at >= offset + size else f": {offset - at} bytes before {name}"
+        return f": {at + nbytes - offset - size} bytes past the end of {name}" if at >= offset else f": {offset - at} bytes before {name}"
 
     def _check_initialised(
         self, g: Group, space: str, columns: list[Column], address: "int | np.ndarray", nbytes: int, instruction: int

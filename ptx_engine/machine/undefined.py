@@ -67,8 +67,17 @@ class UndefinedRegisters:
         missing = self._undefined(g, instruction)
         if missing and self._program.flat.instructions[instruction].opcode in _PURE:
             return
+        if self._by_fault(g, instruction):
+            return
         at = self._first_read.get(missing[0], instruction) if missing else instruction
         self._log.add("uninitialised", error.message, g, self._lanes(g, instruction), at, role="read", space="register")
+
+    def _by_fault(self, g: Group, instruction: int) -> bool:
+        """Whether what an instruction lacks is what loads were to bring that have found no memory: these are findings themselves."""
+        uses = self._program.uses.get(instruction)
+        lacking = {r for r in uses.reads if g.R[r] is None or np.any(unwritten_lanes(g.R[r]))} if uses is not None else set()
+        brought = frozenset().union(*(self._program.uses[pc].writes for pc in self._log.faulty() if pc in self._program.uses))
+        return bool(lacking) and lacking <= brought
 
     def _lanes(self, g: Group, instruction: int) -> np.ndarray:
         """The lanes (positions in the group) that execute an instruction and read what they have not written."""

@@ -74,7 +74,9 @@ def test_a_producer_that_arrives_twice() -> None:
 
 def test_an_aligned_barrier_in_one_half_of_a_warp() -> None:
     half = OWN + "setp.lt.u32 %p1, %r0, 16;\n@%p1 bar.sync 1, 32;\n" + STORE
-    assert "executed by part of a warp" in misuse(ran(half, 32))[0].message
+    (found,) = misuse(ran(half, 32))
+    assert "executed by part of a warp" in found.message and found.missing == "lanes 16-31 of the warp at the same instruction"
+    assert found.sites[0].role == "bar.sync"
     assert misuse(ran(half.replace("%r0, 16", "%r0, 32"), 64)) == []
 
 

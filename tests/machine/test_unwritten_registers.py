@@ -188,3 +188,16 @@ def test_values_packed_beside_what_nothing_writes(body: str, value: int) -> None
     dtype = "f16" if "f16" in body else "u16"
     upper = half.replace("[%q4]", "[%q4+2]").replace("cvt.u16.u32 %h1, %r5", "shr.u32 %r7, %r5, 16; cvt.u16.u32 %h1, %r7")
     assert status(half, upper, dtype) is not Status.PROVED
+
+
+@pytest.mark.parametrize(
+    ("at", "read", "found"), [(1000, "%q12", ["out of bounds"]), (1000, "%q11", ["out of bounds", "uninitialised"]), (992, "%q11", ["uninitialised"])]
+)  # fmt: skip
+def test_what_a_load_beyond_memory_was_to_bring_is_no_finding_of_its_own(at: int, read: str, found: list[str]) -> None:
+    """The last of four threads loads beyond the end of shared memory; %q11 is what only the others write."""
+    body = PARTLY + f"mov.u32 %r5, sm; mad.lo.u32 %r5, %r1, 8, %r5; st.shared.b64 [%r5+{at}], %q1; ld.shared.b64 %q12, [%r5+{at}];"
+    text = HEAD + body.replace("st.shared", "@%p1 st.shared" if at == 1000 else "st.shared") + f"add.s64 %q13, {read}, 4;\nret;\n}}\n"
+    args = (TensorArg("x", "s32", (4,), Role.IN),)
+    with pytest.raises(NotStructuredError, match="before it is written") as stopped:
+        execute(parse(text), None, bind(Launch((1, 1, 1), (4, 1, 1), args), Arena()), source=text)
+    assert [f.kind for f in stopped.value.findings] == found

@@ -111,7 +111,17 @@ def test_local_arrays_belong_to_their_thread() -> None:
     assert kinds(run_) == [] and column(run_, arena) == list(range(8))
     run_, _ = run(module(body.replace("[%d4+8]", "[%d4+32]") + STORE), [out(8)], block=8)
     assert kinds(run_) == ["out of bounds"]
-    assert "0 bytes past the end of __local_depot0" in run_.findings[0].message
+    assert "4 bytes past the end of __local_depot0" in run_.findings[0].message
+
+
+@pytest.mark.parametrize(
+    ("at", "said"), [(120, "4 bytes past the end of s"), (128, "12 bytes past the end of s"), (-8, "8 bytes before s"), (112, "")]
+)
+def test_how_far_an_access_reaches_beyond_shared_memory(at: int, said: str) -> None:
+    """The first one begins within its window of 124 bytes."""
+    text = module(f"mov.u32 %r1, s; st.shared.v2.u32 [%r1+{at}], {{%r1, %r1}};\n", shared=".shared .align 8 .b8 s[124];")
+    found = run(text, [out(1)], block=1)[0].findings
+    assert [f.message.endswith(f", but the window has 124 bytes: {said}") for f in found] == [True] * bool(said)
 
 
 def test_local_memory_that_no_gpu_has_is_refused() -> None:

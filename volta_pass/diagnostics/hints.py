@@ -39,6 +39,8 @@ _BETWEEN_CTAS = (
 
 def finding_hint(finding: Finding) -> str:
     """What to do about a finding; empty where there is no general advice."""
+    if finding.kind == "barrier misuse" and finding.missing:  # by lanes of a warp
+        return _FINDINGS["divergent collective"]
     if finding.kind == "data race" and len({site.cta for site in finding.sites[:2]}) > 1:
         return _BETWEEN_CTAS
     return _FINDINGS.get(finding.kind, "")
