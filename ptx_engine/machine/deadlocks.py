@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -112,28 +112,32 @@ def _missing_lanes(s: Standing, syncs: WarpSyncs) -> Callable[[int], str]:
     return text
 
 
-def divided_warps(syncs: WarpSyncs, log: FindingLog, stuck: Sequence[Stuck]) -> frozenset[int]:
-    """Report the ``.aligned`` collectives that only a part of a warp has come to; the slots of their CTAs."""
+def divided_warps(syncs: WarpSyncs, log: FindingLog, stuck: Sequence[Stuck], but: Container[int] = ()) -> frozenset[int]:
+    """Report the ``.aligned`` collectives that only a part of a warp has come to, but for CTAs in slots whose cause is known; the slots of
+    all that are stuck so."""
     found: set[int] = set()
     for s in syncs.waiting:
         if s.meeting is not Meeting.ALIGNED:
             continue
-        found.update((s.group.threads // syncs.block_threads).tolist())
-        missing = syncs.missing(s)
-        names = lane_names(int(missing[0]))
-        why = _whereabouts(s, int(missing[0]), syncs, stuck)
+        slots = (s.group.threads // syncs.block_threads).tolist()
+        found.update(slots)
+        lanes = np.flatnonzero([slot not in but for slot in slots])
+        if not len(lanes):
+            continue
+        missing = int(syncs.missing(s)[lanes[0]])
+        names = lane_names(missing)
+        why = _whereabouts(s, int(s.group.threads[lanes[0]]), missing, syncs, stuck)
         log.add(
-            "divergent collective", f"{s.what} is executed by a part of a warp: {names} {why}", s.group, np.arange(s.group.n), s.pc,
+            "divergent collective", f"{s.what} is executed by a part of a warp: {names} {why}", s.group, lanes, s.pc,
             role=s.what, missing=f"{names} of the warp at the same instruction",
         )  # fmt: skip
     return frozenset(found)
 
 
-def _whereabouts(s: Standing, missing: int, syncs: WarpSyncs, stuck: Sequence[Stuck]) -> str:
-    """What has become of the lanes that are missing in the warp of a group's first thread."""
-    first = int(s.group.threads[0])
-    tid = first % syncs.block_threads
-    base = first - tid % WARP
+def _whereabouts(s: Standing, thread: int, missing: int, syncs: WarpSyncs, stuck: Sequence[Stuck]) -> str:
+    """What has become of the lanes that are missing in the warp of a thread."""
+    tid = thread % syncs.block_threads
+    base = thread - tid % WARP
     if tid - tid % WARP + missing.bit_length() > syncs.block_threads:
         return f"do not exist in a block of {syncs.block_threads} threads"
     lanes = [base + i for i in range(WARP) if missing >> i & 1]
@@ -141,15 +145,16 @@ def _whereabouts(s: Standing, missing: int, syncs: WarpSyncs, stuck: Sequence[St
     for threads, at in [*elsewhere, *((other.threads, other.at) for other in stuck)]:
         if np.isin(lanes, threads).all():
             return f"wait{'s' * (len(lanes) == 1)} at {at}"
-    gone = int(syncs.gone()[s.group.lane_and_warp()[1][0]])
-    return f"{'has' if len(lanes) == 1 else 'have'} exited" if missing & ~gone == 0 else "never come to it"
+    gone = int(syncs.gone()[thread // syncs.block_threads * -(-syncs.block_threads // WARP) + tid // WARP])
+    one = len(lanes) == 1
+    return f"{'has' if one else 'have'} exited" if missing & ~gone == 0 else f"never come{'s' * one} to it"
 
 
 def stuck_in_loops(pollers: Pollers, mbarriers: Mbarriers, looks: LastLooks, barriers: Barriers) -> Iterator[Stuck]:
     """Who waits in a loop, for an mbarrier or for another value in memory."""
     for p in pollers.waiting:
         if p.blind:
-            yield Stuck(p.group.threads, p.pc, "a loop that looks at nothing", lambda _: "what it looked at before it can no longer end it")
+            yield Stuck(p.group.threads, p.pc, "a loop that loads nothing", lambda _: "what it decides by changes no more")
             continue
         awaited = mbarriers.awaited(p.group.threads) if p.on_mbarrier else []
         for objects, threads in awaited:

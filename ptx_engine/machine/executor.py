@@ -454,7 +454,7 @@ class Machine:
         self._report_divided(self.barriers.waiting)
         polls = stuck_in_loops(self.polling, self.env.mbarriers, self.memory.last_looks, self.barriers)
         stuck = [*stuck_at_barriers(self.barriers), *stuck_at_warp_syncs(self.warp_syncs), *polls]
-        self.deadlocks.add(self.log.ctas, stuck, divided_warps(self.warp_syncs, self.log, stuck) | self._trapped)
+        self.deadlocks.add(self.log.ctas, stuck, divided_warps(self.warp_syncs, self.log, stuck, self._trapped) | self._trapped)
 
     # --- the end --------------------------------------------------------------------------------
 

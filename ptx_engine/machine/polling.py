@@ -39,7 +39,7 @@ class Poll(Enum):
 @dataclass(eq=False)
 class Polling:
     """A group at the end of a turn of a loop that waits for memory: where the loop begins, and the writes seen when it looked. ``blind``:
-    it does not look at all."""
+    it loads nothing."""
 
     group: Group
     pc: int

@@ -109,6 +109,22 @@ def test_race_shows_both_threads_and_lines(source: Path) -> None:
     assert "also     31 more pairs of the same two instructions" in text
 
 
+@pytest.mark.parametrize(
+    ("kind", "role", "missing", "shown"),
+    [
+        ("deadlock", "waits at bar.sync 0", "", ["    waits at bar.sync 0, thread", "that the barrier counts"]),
+        ("deadlock", "waits at a loop that polls x[0]", "", ["    waits at a loop", "store what the loop waits for"]),
+        ("barrier misuse", "bar.sync", "", ["    by bar.sync, thread", "one barrier id per set of waiting threads"]),
+        ("barrier misuse", "bar.sync", "lanes 8-31 of the warp at the same instruction", ["    by bar.sync, thread", "let all lanes of the warp"]),
+    ],
+)  # fmt: skip
+def test_the_next_step_is_that_of_who_waits_or_is_missing(source: Path, kind: str, role: str, missing: str, shown: list[str]) -> None:
+    site = Site(role, (0, 0, 0), 0, 5, 40, 412, "bar.sync 0;", f"{source}:2:5")
+    report = KernelReport("k", {}, status=Status.REFUTED, findings=[Finding(kind, "", sites=(site,), missing=missing)])
+    text = render(report)
+    assert all(words in text for words in shown)
+
+
 def test_findings_without_user_lines_point_into_the_ptx() -> None:
     text = render(KernelReport("k", status=Status.REFUTED, findings=[race()]), ptx_name="k.ptx")
     assert "--> k.ptx:412" in text and "--> k.ptx:431" in text

@@ -147,7 +147,7 @@ def test_endless_loop_runs_out_of_budget() -> None:
 
 def test_a_loop_that_nothing_can_end_is_a_deadlock() -> None:
     (finding,) = run(module("L:\nbra L;"), [out(1)])[0].findings
-    assert finding.kind == "deadlock" and "a loop that looks at nothing" in finding.message
+    assert finding.kind == "deadlock" and "a loop that loads nothing" in finding.message
 
 
 def test_unknown_instruction_is_named_with_its_line() -> None:

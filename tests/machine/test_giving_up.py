@@ -94,6 +94,18 @@ def test_nobody_goes_on_who_waits_for_threads_that_have_trapped(end: str, found:
     assert kinds(ran(body.format(end))) == found
 
 
+@pytest.mark.parametrize(("end", "found"), [("trap", ["trap"]), ("exit", ["divergent collective"])])
+def test_a_collective_that_waits_for_a_lane_that_has_trapped(end: str, found: list[str]) -> None:
+    """In one CTA of two: the other one goes on."""
+    body = (
+        "mov.u32 %r20, %ctaid.x;\nmad.lo.u32 %r20, %r20, 64, %r0;\nst.shared.u32 [%r11], 0;\nbar.sync 0;\nsetp.eq.u32 %p7, %r20, 5;\n@%p7 "
+        + end + ";\nldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r21}, [%r12];\n"
+    )  # fmt: skip
+    assert kinds(ran(body, 2)) == found
+    elsewhere = "setp.gt.u32 %p7, %r20, 64;\nsetp.lt.u32 %p8, %r20, 70;\nand.pred %p7, %p7, %p8;\n@%p7 exit;\n"
+    assert kinds(ran(body.replace("ldmatrix", elsewhere + "ldmatrix"), 2)) == sorted({"divergent collective", *found})
+
+
 def test_a_deadlock_of_another_cta_is_a_finding_beside_a_trap() -> None:
     body = "mov.u32 %r20, %ctaid.x;\nsetp.eq.u32 %p7, %r20, 0;\n@%p7 trap;\nsetp.lt.u32 %p3, %r0, 32;\n@%p3 bar.sync 1, 64;\n"
     assert sorted(kinds(ran(body, 2))) == ["deadlock", "trap"]

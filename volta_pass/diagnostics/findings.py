@@ -61,7 +61,7 @@ def thread_name(site: Site) -> str:
 def _site(site: Site, paint: Painter, ptx_name: str, *, with_excerpt: bool) -> list[str]:
     note = f"{site.role}, thread ({thread_name(site)}), {_instruction(site)}"
     if with_excerpt and site.user_loc:
-        return [*excerpt(site.user_loc, paint), f"    by {note}"]
+        return [*excerpt(site.user_loc, paint), f"    {'' if site.role.startswith('waits at') else 'by '}{note}"]
     return [f"  {paint('place', '-->')} {_place(site, ptx_name)}  {note}"]
 
 

@@ -37,10 +37,17 @@ _BETWEEN_CTAS = (
 )
 
 
+_LOOPS = (
+    "let another thread store what the loop waits for, and load it in every turn: a compiler takes a load that is not volatile out of it"
+)
+
+
 def finding_hint(finding: Finding) -> str:
     """What to do about a finding; empty where there is no general advice."""
     if finding.kind == "barrier misuse" and finding.missing:  # by lanes of a warp
         return _FINDINGS["divergent collective"]
+    if finding.kind == "deadlock" and all(site.role.startswith("waits at a loop") for site in finding.sites):
+        return _LOOPS
     if finding.kind == "data race" and len({site.cta for site in finding.sites[:2]}) > 1:
         return _BETWEEN_CTAS
     return _FINDINGS.get(finding.kind, "")
