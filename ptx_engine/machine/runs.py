@@ -48,6 +48,7 @@ def execute(
 
     def machine(seconds: float, schedule: Callable[[], Schedule] = schedule) -> Machine:
         made = Machine(module, flat, bound, replace(budget, seconds=seconds), order, source, schedule)
+        made.budget = budget  # its seconds are those of all runs together, and said so
         made.program.analysis = first.program.analysis  # of the same function, decoded alike
         return made
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -10,10 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from machine_kernels import OWN, ints, kinds, module, out, run
 
+from ptx_engine.errors import BudgetError
 from ptx_engine.launch import Role, TensorArg
-from ptx_engine.machine import Budget, Execution, early_looks
+from ptx_engine.machine import Budget, Execution, early_looks, runs
 from ptx_engine.machine.drawn import Drawn
-from ptx_engine.machine.schedule import in_units
+from ptx_engine.machine.executor import Machine
+from ptx_engine.machine.schedule import LowestFirst, in_units
 
 SHARED = ".shared .align 8 .b64 m[2];\n.shared .align 16 .b8 s[256];"
 FLAG_ARG = TensorArg("flag", "s32", (1,), Role.INOUT, contents=np.zeros(1, np.int32))
@@ -126,6 +129,18 @@ def test_every_schedule_lets_in_whom_a_loop_with_an_effect_waits_for(semantics: 
     execution = ran(WITH_EFFECT.format(semantics, effect))
     assert kinds(execution) == [] and execution.schedule_dependent
     assert not [reason for reason in execution.schedule_dependent if "not tried" in reason]
+
+
+def test_what_is_said_of_time_is_of_all_runs_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not of what was left for one of them, which is another number each time."""
+
+    def looked(machine: Machine, done: Execution, numbers: np.ndarray, seconds: float, again: early_looks.Again) -> Execution:
+        with pytest.raises(BudgetError, match="more than 30 s"):
+            again(0.0, LowestFirst).run_numbers(numbers)
+        return replace(done, schedule_dependent=["looked"])
+
+    monkeypatch.setattr(runs, "with_early_looks", looked)
+    assert ran(STORE).schedule_dependent == ["looked"]
 
 
 def test_drawn_schedules_differ() -> None:
