@@ -125,6 +125,13 @@ def test_the_next_step_is_that_of_who_waits_or_is_missing(source: Path, kind: st
     assert all(words in text for words in shown)
 
 
+@pytest.mark.parametrize(("count", "said"), [(1, ""), (2, "1 more pair of the same"), (3, "2 more pairs of the same")])
+def test_more_pairs_are_counted(source: Path, count: int, said: str) -> None:
+    report = KernelReport("k", {}, status=Status.REFUTED, findings=[replace(race(str(source)), count=count)])
+    text = render(report)
+    assert ("also " in text) is bool(said) and said in text
+
+
 def test_findings_without_user_lines_point_into_the_ptx() -> None:
     text = render(KernelReport("k", status=Status.REFUTED, findings=[race()]), ptx_name="k.ptx")
     assert "--> k.ptx:412" in text and "--> k.ptx:431" in text
@@ -284,3 +291,16 @@ def test_a_note_is_two_lines_and_the_verdict_stands() -> None:
     lines = render(report).splitlines()
     assert len(lines) == 4 and lines[0].startswith("note: k: same-value write on shared memory, 7 times: harmless")
     assert "k.py:3:1" in lines[1] and lines[3].startswith("ok: k: 4 outputs in 1 class")
+
+
+def test_a_note_hides_no_reason() -> None:
+    """Of a launch without a reference that is unknown; nothing is added where an error or a finding says it."""
+    site = Site("store", (0, 0, 0), 0, 5, 40, 412, "st.shared.b32 [%r14], %r31;", "k.py:3:1")
+    report = KernelReport("k", status=Status.UNKNOWN, reason="not every schedule was looked at")
+    report.findings = [Finding("same-value write", "", Severity.NOTE, space="shared", sites=(site, site))]
+    assert render(report).splitlines()[-1].startswith("warning: k: not every schedule was looked at")
+    report.errors = ["unsupported: something"]
+    assert "warning:" not in render(report)
+    report.errors, report.status = [], Status.REFUTED
+    report.findings = [race()]
+    assert "warning:" not in render(report)

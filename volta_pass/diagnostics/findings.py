@@ -107,6 +107,7 @@ def _at_the_same_lines(finding: Finding, groups: int, instances: int) -> str:
 def _more(finding: Finding) -> str:
     if finding.kind == "deadlock":
         return f"{finding.count - 1} more CTA{'s' * (finding.count > 2)} at the same instructions"
-    which = "pairs of the same two instructions" if len(finding.sites) > 1 else "instances at the same instruction"
+    several = "s" * (finding.count > 2)
+    which = f"pair{several} of the same two instructions" if len(finding.sites) > 1 else f"instance{several} at the same instruction"
     least = f"{finding.details['counted']} " if "counted" in finding.details else ""
     return f"{least}{finding.count - 1} more {which}"

@@ -36,7 +36,8 @@ def render(report: KernelReport, *, color: bool = False, ptx_name: str = "") -> 
     elif report.error_findings:
         blocks.append(_circumstances(report, paint))
     blocks += [error.splitlines() for error in report.errors]
-    if not blocks or report.status is Status.PROVED:
+    undecided = comparison is None and not report.error_findings and not report.errors  # there are notes at most
+    if undecided or not blocks or report.status is Status.PROVED:
         blocks.append(_plain_answer(report, paint))
     return "\n\n".join("\n".join(rows) for rows in blocks if rows)
 
