@@ -122,6 +122,11 @@ class Analysis:
         return found
 
     @cached_property
+    def traps_are_silent(self) -> bool:
+        """Whether nobody who is on the way to a trap, and to nothing else, looks at memory or does what others can see."""
+        return all(self._instructions[pc].opcode in ARITHMETIC | SILENT | {"trap"} for pc in self._conditional.doomed)
+
+    @cached_property
     def single_tests(self) -> frozenset[int]:
         """Tests of mbarriers on whose outcome something depends."""
         return frozenset(pc for pc in self._tests if not self._repetition.insists(pc))

@@ -134,7 +134,8 @@ def with_early_looks(
         except PtxError as error:  # no time is left, or somebody waits for a CTA that does not run together with it
             return _untried(done, error.message)
         gives_up = [f for f in run.findings if _gives_up(f, traps)]
-        done = replace(done, findings=[*done.findings, *_new([*done.findings, *gives_up], run.findings)])
+        found = run.findings if machine.program.analysis.traps_are_silent or not gives_up else []
+        done = replace(done, findings=[*done.findings, *_new([*done.findings, *gives_up], found)])
         if gives_up:
             done = replace(done, schedule_dependent=list(dict.fromkeys([*done.schedule_dependent, GIVES_UP])))
             continue
@@ -185,7 +186,8 @@ def _untried(done: Execution, reason: str) -> Execution:
 
 def _gives_up(found: Finding, traps: Container[int]) -> bool:
     """Whether somebody gave up by one of the traps that tests lead to, as arrivals were held back for longer than that wait
-    takes: that is no fault of the program. What was found before the launch failed is one."""
+    takes: that is no fault of the program. What is found in such a run is one, as whoever gives up might as well have waited on; unless
+    it does something on its way to the trap."""
     return found.kind == "trap" and all(s.instruction in traps for s in found.sites)
 
 

@@ -81,6 +81,14 @@ def test_what_races_without_a_trap_is_found(wait: str) -> None:
     assert "data race" in kinds(ran(_warps(wait, "")))
 
 
+def test_what_is_done_on_the_way_to_a_trap_is_no_fault() -> None:
+    """Threads that give up leave their numbers in one place. Whoever does so without a trap has a race."""
+    slot = "st.global.u32 [%d0], %r0;\n"
+    execution = ran(ARRIVE + TRIES.format(slot + "trap;\n") + SINGLE + "st.global.u32 [%d1], %r6;\n")
+    assert kinds(execution) == [] and any("leads to a trap" in reason for reason in execution.schedule_dependent)
+    assert "data race" in kinds(ran(ARRIVE + TRIES.format(slot) + SINGLE + "st.global.u32 [%d1], %r6;\n"))
+
+
 def test_a_trap_of_the_machine_s_own_schedule_is_a_finding() -> None:
     """Nobody else arrives before the test. That the others wait at the barrier for ever then is no finding of its own."""
     body = "@%p4 bra N;\n" + ARRIVE + TEST + "@!%p5 {};\nN:\nbar.sync 0;\n@%p4 mbarrier.arrive.shared.b64 _, [%r10];\n"
