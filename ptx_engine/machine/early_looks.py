@@ -37,11 +37,10 @@ if TYPE_CHECKING:
 MOST = 512
 #: schedules that are drawn by chance at most, and thread-instructions that they may take together
 DRAWN, DRAWN_INSTRUCTIONS = 16, 8_000_000
-#: why a schedule that was tried says nothing
+#: why a schedule that was tried leaves something open
 GIVES_UP = "a test of an mbarrier or a flag leads to a trap in a schedule that was tried: what else happens in that one is not known"
-#: of warps, as long as there are so few
+#: warps that run one after another at most; where there are more, CTAs do
 MOST_WARPS = 128
-
 
 #: kind and instructions (``Finding.pair``)
 Pair = tuple[str, tuple[int, ...]]
@@ -111,31 +110,34 @@ def with_early_looks(
     waits = {pc for pc in machine.program.polling if machine.program.flat.instructions[pc].opcode in ("ld", "atom")}
     warps = len(numbers) * -(-launch.threads // WARP)
     unit = WARP if warps <= MOST_WARPS else 0
-    wrong = any(f.severity is Severity.ERROR for f in done.findings)
     if not isinstance(machine.order, OrderChecker):
         return done
     tests = {pc for pc in machine.log.harmful() if _looks_once(machine, pc)} if done.schedule_dependent else set()
     tests |= machine.trusted
-    if not tests and (wrong or not waits or not machine.order.assumptions):
+    if not tests and (_wrong(done) or not waits or not machine.order.assumptions):
         return done
     groups = len(numbers) if unit == 0 else warps
     if groups > MOST:
         return _untried(done, f"{groups} groups of threads, at most {MOST}")
     traps = {*machine.program.analysis.traps, *machine.program.analysis.traps_of(tests)}
     told = _told_by(machine, tests)
-    for lasting, schedule in _schedules(machine, tests, told, unit):
-        if lasting and (sought <= {f.pair for f in done.findings} if sought else any(f.severity is Severity.ERROR for f in done.findings)):
-            continue
+    for further, schedule in _schedules(machine, tests, told, unit):
+        if further and (sought <= {f.pair for f in done.findings} if sought else _wrong(done)):
+            break
         other = again(seconds - (time.perf_counter() - start), schedule)
         assert isinstance(other.order, OrderChecker)
         other.failed_look, other.pauses = other.order.look_failed, machine.program.analysis.single_tests | told | tests
+        ended = ""
         try:
-            run = other.run_numbers(numbers)
+            found = other.run_numbers(numbers).findings
         except PtxError as error:  # no time is left, or somebody waits for a CTA that does not run together with it
-            return _untried(done, error.message)
-        gives_up = [f for f in run.findings if _gives_up(f, traps)]
-        found = run.findings if machine.program.analysis.traps_are_silent or not gives_up else []
-        done = replace(done, findings=[*done.findings, *_new([*done.findings, *gives_up], found)])
+            found, ended = list(error.findings), error.message
+        gives_up = [f for f in found if _gives_up(f, traps)]
+        if machine.program.analysis.traps_are_silent or not gives_up:
+            done = replace(done, findings=[*done.findings, *_new([*done.findings, *gives_up], found)])
+        if ended:
+            done = _untried(done, ended)
+            break
         if gives_up:
             done = replace(done, schedule_dependent=list(dict.fromkeys([*done.schedule_dependent, GIVES_UP])))
             continue
@@ -148,9 +150,14 @@ def with_early_looks(
     return replace(done, seconds={**done.seconds, **spent})
 
 
+def _wrong(done: Execution) -> bool:
+    """Whether an error has been found."""
+    return any(f.severity is Severity.ERROR for f in done.findings)
+
+
 def _schedules(machine: Machine, tests: set[int], told: frozenset[int], unit: int) -> Iterator[tuple[bool, Callable[[], Schedule]]]:
-    """The schedules to be tried, each made anew for every batch, and whether it is only tried as long as nothing is wrong. ``told``: what
-    makes tests succeed."""
+    """The schedules to be tried, each made anew for every batch, and whether it is a further one: those, which come last, are tried
+    only as long as what is looked for has not been found. ``told``: what makes tests succeed."""
     yield False, partial(OneByOne, unit)
     yield False, partial(OneByOne, unit, down=True)
     if not tests:

@@ -131,6 +131,14 @@ def test_every_schedule_lets_in_whom_a_loop_with_an_effect_waits_for(semantics: 
     assert not [reason for reason in execution.schedule_dependent if "not tried" in reason]
 
 
+@pytest.mark.parametrize(("before", "found"), [("", ["uninitialised"]), ("mov.u32 %r20, 0;\n", [])])
+def test_what_a_schedule_has_shown_before_it_cannot_go_on(before: str, found: list[str]) -> None:
+    """Who fails reads a register that only the success writes, and what it stores is nothing."""
+    execution = ran(before + ARRIVE + TEST + "@%p5 mov.u32 %r20, 1;\nadd.u32 %r21, %r20, 1;\nst.global.u32 [%d1], %r21;\n")
+    assert kinds(execution) == found
+    assert any("not tried in other schedules" in reason for reason in execution.schedule_dependent) is bool(found)
+
+
 def test_what_is_said_of_time_is_of_all_runs_together(monkeypatch: pytest.MonkeyPatch) -> None:
     """Not of what was left for one of them, which is another number each time."""
 
