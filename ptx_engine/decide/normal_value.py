@@ -15,6 +15,7 @@ from ptx_engine.decide.normal_functions import Functions
 from ptx_engine.decide.normal_integers import Integers
 from ptx_engine.decide.normal_lattice import ORDERED, Lattice
 from ptx_engine.decide.normal_order import Maxima, positive, zero
+from ptx_engine.decide.normal_rescale import Rescaling
 from ptx_engine.decide.normal_ring import ONE_TERM, Coef, Kind, Poly, PolyKey, Sign, add_into
 from ptx_engine.decide.normal_rounding import Rounding
 from ptx_engine.decide.normal_select import Compared, Selections
@@ -82,6 +83,7 @@ class Evaluator:
         self.rounding = Rounding(self.forms, self.lattice)
         self.integers = Integers(self.forms, self.functions, self.rounding)
         self.selections = Selections(self.forms, self.lattice)
+        self.rescaling = Rescaling(self, self.template.ops.__getitem__, self.forms, self.functions, self.lattice)
         self.functions.note = self._note
         self.values: dict[int, Poly] = {}
         self.failed: dict[int, Undecided] = {}
@@ -243,6 +245,8 @@ class Evaluator:
         args = self.template.args[node]
         if op == Op.CONST:
             return self.forms.constant(self.arena.consts[args[0]])
+        if self.selects and (op in _ADDITIVE or op == Op.ITE) and (joined := self.rescaling.joined(node)) is not None:
+            return joined
         if op in _ADDITIVE:
             return self._sum(node)
         if op in _LATTICE:

@@ -248,6 +248,12 @@ CASES: dict[str, Case] = {
         (1, 2),
         archs=(89,),
     ),
+    "online_softmax_block": Case(
+        {"x": tensor("in", "f32", 2, 80), "y": tensor("out", "f32", 2, 80), "n": 80}, (2, 64), (2, 1), (1, 2), archs=(75, 80)
+    ),
+    "online_softmax_thread": Case(
+        {"x": tensor("in", "f32", 5, 24), "y": tensor("out", "f32", 5, 24), "rows": 5, "n": 24}, (1, 32), (5, 1), (1, 2)
+    ),
     "histogram_shared": Case(
         {
             "data": tensor(

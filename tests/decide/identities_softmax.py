@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from gmpy2 import mpq
 from identity_register import EQUAL, WRONG, Case, equal, wrong
 from normal_terms import Builder, Ids
 
-from ptx_engine.terms import Const
+from ptx_engine.terms import Const, Op
 
 
 def online_statistics(b: Builder, s: Ids, block: int, *, rescale: bool = True) -> tuple[int, int]:
@@ -33,6 +35,86 @@ def _online(block: int, count: int) -> Case:
 
 for _block, _count in ((1, 7), (2, 8), (3, 8), (4, 8), (5, 8), (7, 8), (8, 8)):
     EQUAL[f"softmax online, {_count} in blocks of {_block}"] = _online(_block, _count)
+
+
+State = tuple[int, int]
+
+
+def _joined_struct(b: Builder, x: State, y: State) -> State:
+    """Of two states the one of the greater maximum is chosen, the other one's sum is rescaled."""
+    a = b.arena
+    c = a.compare(Op.LT, y[0], x[0])
+    (m, d), (n, e) = ((a.select(c, u, v), a.select(c, w, z)) for (u, w), (v, z) in ((x, y), (y, x)))
+    return m, a.fma(e, a.exp(a.sub(n, m)), d)
+
+
+def _joined_branch(b: Builder, x: State, y: State) -> State:
+    a = b.arena
+    c = a.compare(Op.LE, x[0], y[0])
+    rescaled = a.fma(x[1], a.exp(a.sub(x[0], y[0])), y[1])
+    return a.select(c, y[0], x[0]), a.select(c, rescaled, a.fma(y[1], a.exp(a.sub(y[0], x[0])), x[1]))
+
+
+def _joined_factors(b: Builder, x: State, y: State) -> State:
+    """Two factors, of which one is one."""
+    a = b.arena
+    c = a.logic(Op.NOT, a.compare(Op.LE, y[0], x[0]))
+    old, new = a.select(c, a.exp(a.sub(x[0], y[0])), b.c(1)), a.select(c, b.c(1), a.exp(a.sub(y[0], x[0])))
+    return a.maximum(x[0], y[0]), a.fma(x[1], old, a.mul(y[1], new))
+
+
+def _joined_extremes(b: Builder, x: State, y: State) -> State:
+    """One exponential, of the lesser maximum less the greater one."""
+    a = b.arena
+    m = a.maximum(x[0], y[0])
+    factor = a.exp(a.sub(a.minimum(x[0], y[0]), m))
+    return m, a.select(a.compare(Op.LT, x[0], y[0]), a.fma(x[1], factor, y[1]), a.fma(y[1], factor, x[1]))
+
+
+def _joined_size(b: Builder, x: State, y: State) -> State:
+    """The same by the size of the difference, in base 2."""
+    a = b.arena
+    factor = a.exp2(a.mul(a.neg(a.abs(a.sub(x[0], y[0]))), a.const(Const(mpq(1), log2e=1))))
+    return a.maximum(x[0], y[0]), a.select(a.compare(Op.LT, y[0], x[0]), a.fma(y[1], factor, x[1]), a.fma(x[1], factor, y[1]))
+
+
+def _joined_the_other_way(b: Builder, x: State, y: State) -> State:
+    """The state of the lesser maximum is kept, and the maximum is the greater one all the same."""
+    a = b.arena
+    c = a.compare(Op.LT, y[0], x[0])
+    (m, d), (n, e) = ((a.select(c, u, v), a.select(c, w, z)) for (u, w), (v, z) in ((x, y), (y, x)))
+    return m, a.fma(d, a.exp(a.sub(m, n)), e)
+
+
+JOINS = {
+    "a struct": _joined_struct,
+    "a branch": _joined_branch,
+    "two factors": _joined_factors,
+    "extremes": _joined_extremes,
+    "a size": _joined_size,
+}
+
+
+def online_by(join: Callable[[Builder, State, State], State], count: int, tree: bool) -> Case:
+    """Softmax by states of a maximum and a sum that are joined one after another, or as a tree."""
+
+    def case(b: Builder) -> tuple[Ids, Ids]:
+        s, a = b.inputs(count), b.arena
+        states = [(x, b.c(1)) for x in s]
+        while len(states) > 1:
+            states[:2] = [join(b, states[0], states[1])]
+            if tree:
+                states.append(states.pop(0))
+        ((m, bottom),) = states
+        return b.softmax(s), [a.div(a.exp(a.sub(x, m)), bottom) for x in s]
+
+    return case
+
+
+for _how, _join in JOINS.items():
+    EQUAL[f"softmax online by {_how}, one after another"] = online_by(_join, 9, tree=False)
+    EQUAL[f"softmax online by {_how}, as a tree"] = online_by(_join, 8, tree=True)
+WRONG["softmax online by a struct, the lesser for the greater"] = online_by(_joined_the_other_way, 4, tree=False)
 
 
 @wrong

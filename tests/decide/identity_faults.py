@@ -158,6 +158,10 @@ for _block, _count in ((1, 7), (3, 8), (5, 8)):
     fault(_rescaled, "the sum not rescaled", "fma", -1, lambda a, x, y, z: a.add(x, z))
 for _block in (2, 4, 7):
     fault(f"softmax online, 8 in blocks of {_block}", "the earlier blocks forgotten", "fma", -1, THIRD)
+for _shape in ("one after another", "as a tree"):
+    for _how in ("a struct", "a branch", "extremes", "a size"):
+        fault(f"softmax online by {_how}, {_shape}", "a sum not rescaled", "fma", -1, lambda a, x, y, z: a.add(x, z))
+    fault(f"softmax online by two factors, {_shape}", "a sum forgotten", "fma", -1, THIRD)
 fault("softmax online, 8 in blocks of 8", "a score not shifted", "sub", -1, FIRST)
 fault("softmax_shifted_by_a_part_of_the_maximum", "a score not shifted", "sub", -1, FIRST)
 fault("softmax with temperature", "a score without it", "mul", -1, FIRST)

@@ -28,6 +28,7 @@ from ptx_engine.decide import (
     normal_integers,
     normal_lattice,
     normal_order,
+    normal_rescale,
     normal_rounding,
     normal_select,
     normal_tables,
@@ -132,6 +133,10 @@ def _floor_everything(original: Any) -> Any:
     return lambda ring, poly: all(c == int(c) for c in poly.values())
 
 
+def _turned(original: Any) -> Any:
+    return lambda self, condition: (found := original(self, condition)) and found[::-1]
+
+
 def _first_case_only(original: Any) -> Any:
     return lambda forms, p, strict: original(forms, p, strict)[:1]
 
@@ -203,6 +208,8 @@ MUTANTS: dict[str, Mutant] = {
     "ties go anywhere": Mutant(normal_select.Selections, "_first_at_ties", _always(True), "argmax_with_the_later_one_kept"),
     "every selection is a maximum": Mutant(
         normal_select, "term_sign", _always(Sign.POSITIVE), "relu of a product by a selection"),
+    "the lesser for the greater": Mutant(
+        normal_rescale.Rescaling, "_compared", _turned, "softmax online by a struct, the lesser for the greater"),
     "one case is enough": Mutant(normal_cases, "_cases", _first_case_only, "absolute_value_dropped"),
     "minima are maxima": Mutant(
         normal_tables, "combine", lambda original: lambda name, tables, allowed=-1: original("max", tables, allowed), "maximum beside minimum"),
