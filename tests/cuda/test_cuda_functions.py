@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 
 from volta_pass import TensorSpec, cuda_kernel
+from volta_pass.check import CheckOptions, pipeline
 from volta_pass.cuda_api import CudaLaunch
 from volta_pass.kernel_report import KernelReport
 from volta_pass.references.tensor_functions import erf
+from volta_pass.spec import Spec
 
 ARGS = {"x": TensorSpec((64,), dtype="f32"), "y": TensorSpec((64,), dtype="f32")}
 
@@ -90,6 +92,34 @@ def test_approximations_that_differ_are_no_difference(body: str, right: str, wro
     assert report.verdict == "proved", (report.reason, report.errors)
     assert "is an approximation" in report.assumptions[0]
     assert check(body, kernel(wrong)).verdict == "refuted"
+
+
+@pytest.mark.parametrize(
+    ("body", "reference", "verdict", "asked"),
+    [
+        (APPROXIMATED[0][0], APPROXIMATED[0][1], "proved", [4.0, None]),  # the code for a short time, then calls
+        ("tanhf(v) + expf(v)", "tanhf(v) + expf(v)", "proved", [4.0]),  # the same code
+        (
+            "tanhf(v) + sqrtf(v * v)",
+            "tanhf(v) + fminf(fabsf(v), 3e4f)",
+            "unknown",
+            [4.0, None, None],
+        ),  # calls do not help: all the time there is
+        ("__expf(v)", "__expf(v)", "proved", [None]),
+    ],
+)
+def test_code_that_approximates_is_looked_at_for_a_short_time_first(
+    body: str, reference: str, verdict: str, asked: list[float | None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[float | None] = []
+    original = pipeline._checked_once
+
+    def noted(spec: Spec, options: CheckOptions) -> tuple[KernelReport, bool]:
+        seen.append(options.proof_seconds)
+        return original(spec, options)
+
+    monkeypatch.setattr(pipeline, "_checked_once", noted)
+    assert check(body, kernel(reference)).verdict == verdict and seen == asked
 
 
 def test_an_approximation_of_the_users_own_is_no_function() -> None:

@@ -34,6 +34,16 @@ def with_library_calls(spec: Spec, inexact: bool = False) -> tuple[Spec, str] | 
     return replace(spec, candidate=changed["candidate"].side, reference=reference, externs=externs), note
 
 
+def approximates(spec: Spec) -> bool:
+    """Whether a side names functions whose code has a formula that approximates them."""
+    sides = [side for side in (spec.candidate, spec.reference) if side is not None]
+    try:
+        functions = [functions_of(side) if side.kind is SideKind.CUDA else side.functions for side in sides]
+    except PtxError:  # (a file that is not there: the check itself says so)
+        return False
+    return any(inexact_in(each.source.text) for each in functions if each is not None)
+
+
 @dataclass(frozen=True)
 class _Changed:
     """A side, the functions that its text names, and those without a body that its PTX declares."""

@@ -21,6 +21,8 @@ class CheckOptions:
     memory_mib: int | None = None
     #: False: what is written is not compared with anything
     outputs: bool = True
+    #: what the proof alone may take, where that is less
+    proof_seconds: float | None = None
 
     def budget(self) -> Budget:
         """The machine's budget for one side."""

@@ -18,7 +18,7 @@ from ptx_engine.verdict import Explanation, Method, Status, Verdict
 from ptx_engine.watching import Step, tell
 from volta_pass.check.binding import bind_sides
 from volta_pass.check.coverage import comparable, element_count
-from volta_pass.check.library_calls import with_library_calls
+from volta_pass.check.library_calls import approximates, with_library_calls
 from volta_pass.check.memory import peak_mib
 from volta_pass.check.options import CheckOptions
 from volta_pass.check.sides import ReadySide, SideRun, ready_side, refuse_unknown_names
@@ -28,6 +28,9 @@ from volta_pass.references.library import using
 from volta_pass.schedules import dependence_reason, for_all_schedules
 from volta_pass.spec import SideKind, Spec, read_spec
 from volta_pass.split_runs import parts_first
+
+#: seconds for a proof of code that approximates functions, before these are called in its place
+_FIRST_PROOF = 4.0
 
 
 def check_file(path: "str | Path", options: CheckOptions | None = None) -> KernelReport:
@@ -48,16 +51,24 @@ def _checked(spec: Spec, options: CheckOptions) -> tuple[KernelReport, bool]:
     """The report, and whether a side ran in parts. Raises NotSeparableError where that cannot be.
 
     What has no semantics here is checked once more with CUDA's library functions as calls, where it has any; what is not proved,
-    with those functions as calls, too, whose code approximates them: it may be the approximations that differ.
+    with those functions as calls, too, whose code approximates them: it may be the approximations that differ. A proof of that code is
+    tried for a short time before that, and for as long as there is after it.
     """
-    found = _checked_once(spec, options)
-    if found[0].status is Status.UNSUPPORTED:
-        again = _with_calls(spec, options, inexact=False)
-        found = again if again is not None and again[0].status is not Status.UNSUPPORTED else found
-    if found[0].status in (Status.REFUTED, Status.UNKNOWN) and not found[0].error_findings:
-        again = _with_calls(spec, options, inexact=True)
+    again: tuple[KernelReport, bool] | None = None
+    for attempt in (replace(options, proof_seconds=_FIRST_PROOF), options) if approximates(spec) else (options,):
+        found = _checked_once(spec, attempt)
+        if found[0].status is Status.UNSUPPORTED:
+            called = _with_calls(spec, options, inexact=False)
+            found = called if called is not None and called[0].status is not Status.UNSUPPORTED else found
+        if found[0].status not in (Status.REFUTED, Status.UNKNOWN) or found[0].error_findings:
+            return found
+        if again is None:
+            again = _with_calls(spec, options, inexact=True)
         better = (Status.PROVED,) if found[0].status is Status.UNKNOWN else (Status.PROVED, Status.UNKNOWN)
-        found = again if again is not None and again[0].status in better else found
+        if again is not None and again[0].status in better:
+            return again
+        if found[0].status is Status.REFUTED:
+            break
     return found
 
 
@@ -215,6 +226,8 @@ class _Check:
                 return Verdict(Status.UNKNOWN, Method.EXACT, [], "the executed CTAs of both sides write no common element")
         limit = self.options.budget_seconds
         budget = Budget() if limit is None else Budget(seconds=limit)
+        if self.options.proof_seconds is not None:
+            budget = replace(budget, seconds=min(budget.seconds, self.options.proof_seconds))
         outputs, auxiliary = self.spec.outputs, self.spec.auxiliary
         if not outputs:  # nobody said: all that either side writes
             outputs = tuple(dict.fromkeys(name for side in (left, right) for name, footprint in side.items() if len(footprint.index)))
