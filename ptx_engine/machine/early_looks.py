@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 
 #: groups that run one after another at most; what larger launches do is unknown
 MOST = 512
-#: schedules that are drawn by chance at most, and thread-instructions that they may take together
-DRAWN, DRAWN_INSTRUCTIONS = 16, 8_000_000
+#: schedules that are drawn by chance at most, and instructions of groups that all further ones may take together
+DRAWN, FURTHER_STEPS = 16, 150_000
 #: why a schedule that was tried leaves something open
 GIVES_UP = "a test of an mbarrier or a flag leads to a trap in a schedule that was tried: what else happens in that one is not known"
 #: warps that run one after another at most; where there are more, CTAs do
@@ -121,8 +121,9 @@ def with_early_looks(
         return _untried(done, f"{groups} groups of threads, at most {MOST}")
     traps = {*machine.program.analysis.traps, *machine.program.analysis.traps_of(tests)}
     told = _told_by(machine, tests)
+    left, most = FURTHER_STEPS, 0
     for further, schedule in _schedules(machine, tests, told, unit):
-        if further and (sought <= {f.pair for f in done.findings} if sought else _wrong(done)):
+        if further and (left < most or (sought <= {f.pair for f in done.findings} if sought else _wrong(done))):
             break
         other = again(seconds - (time.perf_counter() - start), schedule)
         assert isinstance(other.order, OrderChecker)
@@ -132,6 +133,7 @@ def with_early_looks(
             found = other.run_numbers(numbers).findings
         except PtxError as error:  # no time is left, or somebody waits for a CTA that does not run together with it
             found, ended = list(error.findings), error.message
+        left, most = left - other.steps * further, max(most, other.steps)
         gives_up = [f for f in found if _gives_up(f, traps)]
         if machine.program.analysis.traps_are_silent or not gives_up:
             done = replace(done, findings=[*done.findings, *_new([*done.findings, *gives_up], found)])
@@ -157,7 +159,8 @@ def _wrong(done: Execution) -> bool:
 
 def _schedules(machine: Machine, tests: set[int], told: frozenset[int], unit: int) -> Iterator[tuple[bool, Callable[[], Schedule]]]:
     """The schedules to be tried, each made anew for every batch, and whether it is a further one: those, which come last, are tried
-    only as long as what is looked for has not been found. ``told``: what makes tests succeed."""
+    only as long as what is looked for has not been found, and there is room for as long a run as any before. ``told``: what makes tests
+    succeed."""
     yield False, partial(OneByOne, unit)
     yield False, partial(OneByOne, unit, down=True)
     if not tests:
@@ -166,7 +169,7 @@ def _schedules(machine: Machine, tests: set[int], told: frozenset[int], unit: in
     yield False, partial(OneByOne, unit, late=told)
     yield True, partial(OneByOne, unit, late=told, ahead=True)
     yield True, partial(OneByOne, unit, late=told, ahead=True, down=True)
-    for seed in range(min(DRAWN, DRAWN_INSTRUCTIONS // max(1, machine.executed))):
+    for seed in range(DRAWN):
         yield True, partial(Drawn, seed, unit, told | tests)
 
 

@@ -85,7 +85,8 @@ class Machine:
         self.chances = Chances(self.program, self.order)
         self.log.harmless = self.chances.harmless
         self.env.order.exchanging = self.program.analysis.has_mbarriers
-        self.executed = 0
+        #: instructions by thread, and by group
+        self.executed = self.steps = 0
         #: told of looks in vain, where loops that wait for memory are to look again after every store
         self.failed_look: Callable[[np.ndarray], None] | None = None
         #: instructions before which others may go on then, too
@@ -257,6 +258,7 @@ class Machine:
             apart = lanes_apart(g, block.start + at, self.program)
             if apart or self.memory.writes != writes or (at and block.start + at in self.pauses):
                 self.executed -= (block.size - at) * g.n
+                self.steps -= block.size - at
                 live = set(self.program.enter(block.start + at))
                 for part in [self._subset(g, lanes, live) for lanes in apart] or [g]:
                     self._push(part, block.start + at)
@@ -268,6 +270,7 @@ class Machine:
     def _charge(self, block: Block, g: Group) -> None:
         """Count a block that a group executes."""
         self.executed += block.size * g.n
+        self.steps += block.size
         if self.executed > self.budget.thread_instructions:
             raise BudgetError(f"more than {self.budget.thread_instructions} thread-instructions")
 

@@ -76,7 +76,8 @@ def test_a_wait_for_a_flag_that_goes_on_after_many_turns(gives_up: str, races: b
     assert any("leads to a trap" in reason for reason in execution.schedule_dependent) is ("trap" in gives_up)
 
 
-def test_what_only_a_drawn_schedule_shows(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("limit", ["DRAWN", "FURTHER_STEPS"])
+def test_what_only_a_drawn_schedule_shows(monkeypatch: pytest.MonkeyPatch, limit: str) -> None:
     """The first test must succeed between the end of phase 1 and that of phase 2, the second fail before that of phase 3."""
     loop = "L{0}:\nmbarrier.test_wait.parity.shared.b64 %p8, [%r10{1}], {2};\n@!%p8 bra L{0};\n"
     produce = ARRIVE + loop.format(5, "", 0) + ARRIVE + loop.format(6, "", 1) + ARRIVE_SECOND + STORE + ARRIVE
@@ -87,7 +88,7 @@ def test_what_only_a_drawn_schedule_shows(monkeypatch: pytest.MonkeyPatch) -> No
         + "bra E;\nP:\n" + produce + "E:\n"
     )  # fmt: skip
     assert "data race" in kinds(ran(body))
-    monkeypatch.setattr(early_looks, "DRAWN", 0)
+    monkeypatch.setattr(early_looks, limit, 0)
     assert kinds(ran(body)) == []
 
 
