@@ -50,5 +50,8 @@ class Finding:
 
     @property
     def pair(self) -> tuple[str, tuple[int, ...]]:
-        """Its kind and instructions, which tell findings of several runs of one launch apart."""
+        """Its kind and instructions, which tell findings of several runs of one launch apart; of a deadlock those at which threads wait, in
+        however many groups."""
+        if self.kind == "deadlock":
+            return self.kind, tuple(sorted({site.instruction for site in self.sites}))
         return self.kind, tuple(sorted(site.instruction for site in self.sites[:2]))

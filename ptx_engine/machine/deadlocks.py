@@ -105,8 +105,9 @@ def stuck_at_warp_syncs(syncs: WarpSyncs) -> Iterator[Stuck]:
 def _missing_lanes(s: Standing, syncs: WarpSyncs) -> Callable[[int], str]:
     def text(slot: int) -> str:
         first = int(np.flatnonzero(s.group.threads // syncs.block_threads == slot)[0])
-        missing = syncs.missing(s)[first]
-        how = "come to a" if s.meeting is Meeting.ANYWHERE else "execute this"
+        missing = int(syncs.missing(s)[first])
+        one = "s" * (missing.bit_count() == 1)
+        how = f"come{one} to a" if s.meeting is Meeting.ANYWHERE else f"execute{one} this"
         return f"{lane_names(missing)} of the warp, named by the mask, never {how} {s.what}"
 
     return text

@@ -140,6 +140,16 @@ def test_what_a_schedule_has_shown_before_it_cannot_go_on(before: str, found: li
     assert any("not tried in other schedules" in reason for reason in execution.schedule_dependent) is bool(found)
 
 
+@pytest.mark.parametrize(("count", "found"), [(65, ["deadlock"]), (64, [])])
+def test_a_deadlock_is_one_in_however_many_groups_threads_wait(count: int, found: list[str]) -> None:
+    """All threads are one group in the machine's own schedule, and two in others."""
+    votes = "bar.sync 0;\nL:\n" + TEST + "vote.sync.all.pred %p5, %p5, -1;\n@!%p5 bra L;\nst.global.u32 [%d1], %r0;\n"
+    execution = ran(
+        f"@%p1 mbarrier.inval.shared.b64 [%r10];\n@%p1 mbarrier.init.shared.b64 [%r10], {count};\nbar.sync 0;\n" + ARRIVE + votes
+    )
+    assert kinds(execution) == found and execution.schedule_dependent
+
+
 def test_what_is_said_of_time_is_of_all_runs_together(monkeypatch: pytest.MonkeyPatch) -> None:
     """Not of what was left for one of them, which is another number each time."""
 
