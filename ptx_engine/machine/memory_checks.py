@@ -118,7 +118,8 @@ class MemoryChecks:
         self, write: bool, space: Space, g: Group, address: "int | np.ndarray", nbytes: int, instruction: int, how: Strength
     ) -> None:
         if how.wanted and instruction not in self.polled:
-            self.log.schedule_dependent(f"ld.{how.sem} returns a value that depends on the schedule", instruction)
+            name = "volatile" if how.volatile else how.sem
+            self.log.schedule_dependent(f"ld.{name} returns a value that depends on the schedule", instruction)
         column = np.full(g.n, min(address, _FAR), np.int64) if isinstance(address, int) else address.astype(np.int64)
         kind = AtomicKind.STORE if write else AtomicKind.LOAD
         if not write:
