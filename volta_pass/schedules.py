@@ -14,7 +14,7 @@ from ptx_engine.verdict import Status, Verdict
 
 def dependence_reason(dependent: Sequence[str]) -> str:
     """Why nothing is proved, naming what depends on the schedule; empty where nothing does."""
-    return "not every schedule was looked at: " + "; ".join(dependent) if dependent else ""
+    return "not every run that is possible was looked at: " + "; ".join(dependent) if dependent else ""
 
 
 def for_all_schedules(verdict: Verdict, dependent: Sequence[str]) -> Verdict:

@@ -1,6 +1,6 @@
 """Branches on symbolic data: every arm runs for all lanes, and where the arms meet registers become selections.
 
-Only arms that compute: a load, a store (but for the arguments of a call), a barrier, exchange between lanes, exit or loop in an arm
+Only arms that compute, load and store (``possible``): an atomic, a strong access, a barrier, exchange between lanes, exit or loop in an arm
 leaves the branch refused. The approximations that compilers inline (erf, sin) branch like that on the size of their argument.
 """
 
@@ -9,14 +9,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
+
 from ptx_engine.errors import NotStructuredError, PtxError
 from ptx_engine.isa.bits import pred_ids
 from ptx_engine.isa.compare import select, typed
 from ptx_engine.isa.group import Group
-from ptx_engine.isa.values import PRED, Sym, Value, is_partial
+from ptx_engine.isa.values import PRED, Sym, Value, choose, is_partial
 from ptx_engine.machine.data_flow import ARITHMETIC
+from ptx_engine.machine.elements import spread
 from ptx_engine.machine.operand_names import names_of
 from ptx_engine.machine.polling import Poll
+from ptx_engine.machine.possible import NEVER, PossibleAccesses, is_access
 from ptx_engine.machine.program import Block, Program, Terminator, located
 from ptx_engine.machine.register_kinds import RegisterKinds
 from ptx_engine.syntax.ast import Mem, Name
@@ -83,9 +87,11 @@ def _in_order(targets: set[int], onward: dict[int, tuple[int, ...]], join: int) 
 class Arms:
     """Runs the arms of one program's branches on symbolic data."""
 
-    def __init__(self, program: Program, widths: list[int], charge: Callable[[Block, Group], None]) -> None:
+    def __init__(
+        self, program: Program, widths: list[int], charge: Callable[[Block, Group], None], possible: PossibleAccesses
+    ) -> None:  # fmt: skip
         """``charge`` is told of every block that is run."""
-        self._program = program
+        self._program, self._possible = program, possible
         self._widths = widths
         self._charge = charge
         self._kinds = RegisterKinds(program)
@@ -107,10 +113,33 @@ class Arms:
             block = self._program.blocks[pc]
             self._charge(block, g)
             at = Group(list(way.values), g.threads, g.block_threads, pc)
-            self._steps(at, block)
+            self._run(at, block, way.condition)
             self._part(ways, block.end, Way(way.condition, at.R), g)
         g.R = self._met(ways[join], join).values
         return join
+
+    def _run(self, g: Group, block: Block, condition: Ids) -> None:
+        """Run a block for the lanes that may come to it, where it does more than compute: others access nothing."""
+        accesses = self._accesses(block)
+        if not accesses:
+            self._steps(g, block)
+            return
+        ids = np.broadcast_to(np.asarray(condition), (g.n,))
+        where = np.flatnonzero(ids != NEVER)
+        if len(where) == g.n:
+            self._possible.under(condition, g, accesses, lambda: self._steps(g, block))
+            return
+        some = g.subset(where, [r for r, value in enumerate(g.R) if value is not None])
+        self._possible.under(ids[where], some, accesses, lambda: self._steps(some, block))
+        active = ids != NEVER
+        for r in block.defines | block.guarded:
+            g.R[r] = choose(self._program.arena, active, spread(some.R[r], where, g.n), g.R[r], self._widths[r])
+
+    def _accesses(self, block: Block) -> list[int]:
+        """The instructions of a block that access memory which others see."""
+        last = block.start + block.size - (block.end.kind != "fall")
+        pcs = [pc for pc in range(block.start, last) if self._program.flat.instructions[pc].opcode not in COMPUTING]
+        return [] if self._passing(block.start, last) else pcs
 
     def _steps(self, g: Group, block: Block) -> None:
         arena = self._program.arena
@@ -131,8 +160,10 @@ class Arms:
         taken = pred_ids(way.values[end.predicate])
         if end.negated:
             taken = arena.logic(Op.NOT, taken)
-        for target, condition in ((end.targets[0], taken), (end.pc + 1, arena.logic(Op.NOT, taken))):
-            ways.setdefault(target, []).append(Way(arena.logic(Op.AND, way.condition, condition), list(way.values)))
+        for target, way_on in ((end.targets[0], taken), (end.pc + 1, arena.logic(Op.NOT, taken))):
+            condition = arena.logic(Op.AND, way.condition, way_on)
+            if not bool(np.all(np.asarray(condition) == NEVER)):
+                ways.setdefault(target, []).append(Way(condition, list(way.values)))
 
     def _met(self, ways: list[Way], pc: int) -> Way:
         """One way from those that meet at an instruction; what is live there is selected by their conditions."""
@@ -199,12 +230,10 @@ class Arms:
         return {end.targets[0]} if end.predicate is None else {end.targets[0], end.pc + 1}
 
     def _computes(self, block: Block) -> bool:
-        """Whether all of a block but its end only computes."""
+        """Whether all of a block but its end only computes, loads and stores."""
         last = block.start + block.size - (block.end.kind != "fall")
         instructions = self._program.flat.instructions[block.start : last]
-        moves = [i for i in instructions if i.opcode not in COMPUTING]
-        local = all(i.opcode in ("ld", "st") and i.modifiers[:1] == ("local",) for i in moves)
-        return local and (not moves or self._passing(block.start, last))
+        return all(i.opcode in COMPUTING or is_access(i) for i in instructions)
 
     def _passing(self, start: int, last: int) -> bool:
         """Whether the local memory that a block touches only passes values on within it, as calls pass their arguments: each variable is
@@ -215,7 +244,7 @@ class Arms:
         stored = set()
         for instruction in (instructions[pc] for pc in moves):
             memory = instruction.operands[instruction.opcode == "ld"]
-            if instruction.predicate is not None or not isinstance(memory, Mem) or not isinstance(memory.base, Name) or memory.extra:
+            if instruction.modifiers[:1] != ("local",) or not isinstance(memory, Mem) or not isinstance(memory.base, Name) or memory.extra:
                 return False
             place = (memory.base.name, memory.offset, instruction.modifiers)
             if instruction.opcode == "st":

@@ -37,6 +37,7 @@ from ptx_engine.machine.memory import Memory
 from ptx_engine.machine.order_port import NoOrder, OrderPort
 from ptx_engine.machine.parted_exchanges import exchange_parted
 from ptx_engine.machine.polling import Poll, Pollers, Polling
+from ptx_engine.machine.possible import PossibleAccesses
 from ptx_engine.machine.predication import concrete_predicate, table_index
 from ptx_engine.machine.preparation import check_block, granule_of, linear_ctas, make_origins
 from ptx_engine.machine.program import BarrierOp, Block, Program, PtxOrigin, Terminator, located
@@ -79,7 +80,8 @@ class Machine:
         self.origins = make_origins(module, flat, source)
         self.program = Program(self.env, flat, self.origins, self.env.widths)
         self.undefined = UndefinedRegisters(self.program, self.log)
-        self.arms = Arms(self.program, self.env.widths, self._charge)
+        self.possible = PossibleAccesses(self.memory, self.log, flat.instructions)
+        self.arms = Arms(self.program, self.env.widths, self._charge, self.possible)
         self.data_flow = DataFlow(flat.instructions, self.program.uses, self.env.register)
         self.env.exchanged = self.data_flow.exchanged
         self.chances = Chances(self.program, self.order)
@@ -488,4 +490,4 @@ class Machine:
     def findings(self) -> list[Finding]:
         """All findings so far, with the PTX and user lines filled in."""
         found = (*self.log.findings(), *self.deadlocks.findings(), *self.order.finish())
-        return [placed(f, self.origins) for f in found if not self.chances.waits(f)]
+        return self.possible.judged([placed(f, self.origins) for f in found if not self.chances.waits(f)])

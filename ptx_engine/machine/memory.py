@@ -64,6 +64,8 @@ class Memory(MemoryChecks):
         self.writes += 1
         if space == "":
             space, address = self._generic(address, writes=True)
+        if self.kept is not None:
+            values = self.kept(g, space, address, values, widths, instruction)
         if space == "global":
             self._store_global(g, address, values, widths, instruction)
         elif space == "param":

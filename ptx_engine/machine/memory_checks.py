@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Callable
 from time import perf_counter
 from typing import TYPE_CHECKING
 
@@ -61,6 +62,8 @@ class MemoryChecks:
         self.writes = 0
         #: set while a strong load or store runs
         self.strength: Strength | None = None
+        #: what memory holds after a store (group, space, address, values, widths, instruction) that may be made or not (``possible``)
+        self.kept: Callable[..., list[Value]] | None = None
         #: instructions that load what a polling loop waits for: the value that ends the loop is the same in every schedule
         self.polled: set[int] = set()
         self._tracked = [not t.read_only for t in self.tensors]

@@ -15,6 +15,7 @@ from ptx_engine.machine.early_looks import with_early_looks
 from ptx_engine.machine.execution import Budget, Execution
 from ptx_engine.machine.executor import NO_EXTERNS, Machine
 from ptx_engine.machine.last_cta import for_every_last_cta
+from ptx_engine.machine.possible import possible_reasons
 from ptx_engine.machine.preparation import calls_inlined, choose_entry, linear_ctas
 from ptx_engine.machine.schedule import LowestFirst, Schedule
 from ptx_engine.machine.trusting import judged_again
@@ -57,4 +58,5 @@ def execute(
     done = first.run_numbers(numbers, start=start)
     done = for_every_last_cta(first, done, numbers, budget.seconds - (time.perf_counter() - start), machine)
     done = with_early_looks(first, done, numbers, budget.seconds - (time.perf_counter() - start), machine)
-    return judged_again(first, done, numbers, budget.seconds - (time.perf_counter() - start), machine)
+    done = judged_again(first, done, numbers, budget.seconds - (time.perf_counter() - start), machine)
+    return replace(done, schedule_dependent=list(dict.fromkeys([*done.schedule_dependent, *possible_reasons(done.findings)])))

@@ -248,6 +248,14 @@ CASES: dict[str, Case] = {
         (1, 2),
         archs=(89,),
     ),
+    "argmax_shared": Case(
+        {"x": tensor("in", "f32", 64), "place": tensor("out", "s32", 1), "top": tensor("out", "f32", 1)},
+        (1, 64),
+        (1, 1),
+        (1, 2),
+        archs=(75,),
+    ),
+    "odd_even_sort": Case({"x": tensor("in", "f32", 8), "y": tensor("out", "f32", 8)}, (1, 8), (1, 1), (1, 2)),
     "online_softmax_block": Case(
         {"x": tensor("in", "f32", 2, 80), "y": tensor("out", "f32", 2, 80), "n": 80}, (2, 64), (2, 1), (1, 2), archs=(75, 80)
     ),

@@ -101,14 +101,11 @@ def test_arms_compute_what_branches_do(name):
 
 REFUSED = {
     "a store in an arm": "setp.lt.f32 %p1, %f0, 0f00000000;\n@%p1 bra J;\nst.global.f32 [%d1], %f0;\nJ:\nmov.f32 %f9, %f0;",
-    "a load in an arm": "mov.f32 %f9, %f0;\nsetp.lt.f32 %p1, %f0, 0f00000000;\n@%p1 bra J;\nld.global.f32 %f9, [%d5];\nJ:",
+    "an atomic in an arm": "mov.f32 %f9, %f0;\nsetp.lt.f32 %p1, %f0, 0f00000000;\n@%p1 bra J;\natom.global.add.f32 %f9, [%d5], %f0;\nJ:",
+    "a volatile load in an arm": "mov.f32 %f9, %f0;\nsetp.lt.f32 %p1, %f0, 0f00000000;\n@%p1 bra J;\nld.volatile.global.f32 %f9, [%d5];\nJ:",
     "a shuffle in an arm": "mov.f32 %f9, %f0;\nsetp.lt.f32 %p1, %f0, 0f00000000;\n@%p1 bra J;\nshfl.sync.bfly.b32 %f9, %f0, 1, 31, -1;\nJ:",
     "a barrier in an arm": "mov.f32 %f9, %f0;\nsetp.lt.f32 %p1, %f0, 0f00000000;\n@%p1 bra J;\nbar.sync 0;\nJ:",
     "an exit in an arm": "mov.f32 %f9, %f0;\nsetp.lt.f32 %p1, %f0, 0f00000000;\n@%p1 bra J;\nexit;\nJ:",
-    "local memory that is read elsewhere": (
-        "{\n.local .b32 a;\nst.local.f32 [a], 0f3F800000;\nsetp.lt.f32 %p1, %f0, 0f00000000;\n@!%p1 bra J;\nst.local.f32 [a], %f0;\nJ:\n"
-        "ld.local.f32 %f9, [a];\n}"
-    ),
     "local memory whose address goes elsewhere": (
         "{\n.local .b32 a;\nmov.u64 %d7, 0;\nsetp.lt.f32 %p1, %f0, 0f00000000;\n@!%p1 bra J;\nmov.u64 %d7, a;\nst.local.f32 [a], %f0;\nJ:\n"
         "ld.local.f32 %f9, [%d7];\n}"

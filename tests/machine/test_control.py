@@ -116,16 +116,15 @@ def test_barrier_reduction(reduce: str, expected: int) -> None:
     assert column(execution, arena) == [expected] * 64
 
 
-def test_branch_on_symbolic_data_is_refused_with_its_line() -> None:
-    body = (
-        OWN
-        + "ld.param.u64 %d5, [x];\nld.global.f32 %f1, [%d5];\nsetp.gt.f32 %p1, %f1, 0f00000000;\n@%p1 bra E;\nst.global.u32 [%d1], %r0;\nE:"
-    )
+@pytest.mark.parametrize(("arm", "named"), [("bar.sync 0;", "@%p1 bra E;"), ("st.global.u32 [%d1], %r0;", "st.global.u32")])
+def test_branch_on_symbolic_data_is_refused_with_its_line(arm: str, named: str) -> None:
+    """The branch where an arm does what cannot be done for some lanes only; the store that keeps what was never written."""
+    body = OWN + "ld.param.u64 %d5, [x];\nld.global.f32 %f1, [%d5];\nsetp.gt.f32 %p1, %f1, 0f00000000;\n@%p1 bra E;\n" + arm + "\nE:"
     text = module(body, ("u64 out", "u64 x"))
     with pytest.raises(NotStructuredError) as caught:
         run(text, [out(32), TensorArg("x", "f32", (4,), Role.IN)])
     assert caught.value.span is not None
-    assert text.splitlines()[caught.value.span.line - 1].startswith("@%p1 bra")
+    assert text.splitlines()[caught.value.span.line - 1].startswith(named)
 
 
 def test_index_from_a_symbolic_integer_is_refused_and_from_contents_is_not() -> None:

@@ -1,0 +1,151 @@
+"""Accesses to memory under a condition on symbolic data: made for all lanes that may make them, known to be made for none.
+
+What is ordered, in bounds and initialised for all of them is so for those that do access. A store leaves what was there where the condition
+fails: a selection between what is stored and that. A finding about such an access is one if there are inputs at which the conditions hold,
+all of those under which its threads come to it; else it is shown as a note, and nothing is proved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+from gmpy2 import mpq
+
+from ptx_engine.decide.enclosure import Enclosure
+from ptx_engine.decide.oracle import Reals, random_inputs
+from ptx_engine.decide.precise import Cone
+from ptx_engine.errors import NotStructuredError
+from ptx_engine.findings import Finding, Severity, Site
+from ptx_engine.isa.compare import select, typed
+from ptx_engine.isa.group import WARP, Group
+from ptx_engine.isa.values import FLOATS, PRED, Sym, Value
+from ptx_engine.machine.findings_log import FindingLog
+from ptx_engine.machine.memory import Memory
+from ptx_engine.machine.order_port import NoOrder
+from ptx_engine.syntax.ast import Instruction
+from ptx_engine.terms import Ids
+
+#: what is said before a finding
+IF, FOR_SOME = "if the data choose so: ", "for some inputs: "
+#: conditions that are kept at most
+_KEPT = 1 << 22
+#: sets of points at which they are tried, nodes that they may have together, and bits of the bounds
+_SEEDS, _NODES, _BITS = 8, 20_000, 128
+SPACES = frozenset({"shared", "global", "local", "param", "const"})
+#: modifiers of accesses that take part in the memory model
+_STRONG = frozenset({"volatile", "relaxed", "acquire", "release", "mmio"})
+NEVER, ALWAYS = 0, 1
+
+
+def is_access(instruction: Instruction) -> bool:
+    """A load or a store that may be made under a condition on data."""
+    return instruction.opcode in ("ld", "st") and instruction.predicate is None and _STRONG.isdisjoint(instruction.modifiers)
+
+
+class PossibleAccesses:
+    """The accesses of a launch under conditions on data."""
+
+    def __init__(self, memory: Memory, log: FindingLog, instructions: Sequence[Instruction]) -> None:
+        self._memory, self._log, self._instructions = memory, log, instructions
+        #: by instruction that was executed under a condition: threads of the grid and their conditions, each time
+        self._conditions: dict[int, list[tuple[np.ndarray, np.ndarray]]] = {}
+        self._left = _KEPT
+
+    def under(self, condition: Ids, g: Group, accesses: Sequence[int], run: Callable[[], None]) -> None:
+        """Run instructions, of which some access memory, for lanes with a condition each."""
+        if bool(np.all(np.asarray(condition) == ALWAYS)):
+            run()
+            return
+        slots, tids = np.divmod(g.threads, g.block_threads)
+        threads = np.asarray(self._log.ctas)[slots] * g.block_threads + tids
+        self._left -= g.n * len(accesses)
+        for pc in accesses:
+            kept = self._conditions.setdefault(pc, [])
+            if self._left > 0:
+                kept.append((threads, np.broadcast_to(np.asarray(condition), (g.n,))))
+        self._memory.kept = lambda *access: self._kept(condition, *access)
+        try:
+            run()
+        finally:
+            self._memory.kept = None
+
+    def _kept(
+        self, condition: Ids, g: Group, space: str, address: "int | np.ndarray", values: list[Value], widths: tuple[int, ...],
+        instruction: int,
+    ) -> list[Value]:  # fmt: skip
+        """What memory holds after a store under a condition: the values, or what was there."""
+        p, arena = Sym(((PRED, condition),)), self._memory.arena
+        kind = self._instructions[instruction].modifiers[-1]
+        numbers = kind in FLOATS or kind[:1] in ("s", "u")
+        found = []
+        for new, old, width in zip(values, self._before(g, space, address, widths, instruction), widths):
+            chosen = typed(arena, p, new, old, kind, width) if numbers else new
+            found.append(select(arena, p, chosen, old, width, "a store under a condition on symbolic data"))
+        return found
+
+    def _before(self, g: Group, space: str, address: "int | np.ndarray", widths: tuple[int, ...], instruction: int) -> list[Value]:
+        """What was there; nobody is told of a load. Raises NotStructuredError where that is not known."""
+        memory, log, order, kept = self._memory, self._memory.log, self._memory.order, self._memory.kept
+        memory.log, memory.order, memory.kept = FindingLog(log.launch), NoOrder(), None
+        memory.log.ctas = log.ctas
+        try:
+            values = memory.load(g, space, address, widths, instruction)
+            found = memory.log.findings()
+        finally:
+            memory.log, memory.order, memory.kept = log, order, kept
+        if found:
+            raise NotStructuredError(
+                f"a store under a condition on symbolic data, which leaves what was there in other cases ({found[0].message})",
+                feature="store under a symbolic condition", hint="store in both cases, or choose the value by a select",
+            )  # fmt: skip
+        return values
+
+    def judged(self, findings: Sequence[Finding]) -> list[Finding]:
+        """The findings; those of which no inputs are known at which they are some are notes."""
+        return [self._judged(f) for f in findings]
+
+    def _judged(self, finding: Finding) -> Finding:
+        sites = [site for site in finding.sites if site.instruction in self._conditions]
+        if finding.severity is not Severity.ERROR or not sites:
+            return finding
+        ids = np.concatenate([self._of(site) for site in sites])
+        if self._left > 0 and self._hold_together(np.unique(ids)):
+            return replace(finding, message=FOR_SOME + finding.message)
+        return replace(finding, severity=Severity.NOTE, message=IF + finding.message)
+
+    def _of(self, site: Site) -> np.ndarray:
+        """All conditions under which a thread came to an instruction."""
+        launch = self._log.launch
+        (x, y, z), (width, height, _) = site.cta, launch.grid
+        thread = ((z * height + y) * width + x) * launch.threads + site.warp * WARP + site.lane
+        found = [ids[threads == thread] for threads, ids in self._conditions[site.instruction]]
+        return np.concatenate([np.zeros(0, np.int32), *found])
+
+    def _hold_together(self, conditions: np.ndarray) -> bool:
+        """Whether some conditions hold at one of a few points, between bounds that are rounded outwards."""
+        arena = self._memory.arena
+        cone = Cone(arena, conditions)
+        if len(cone.nodes) > _NODES:
+            return False
+        inputs = np.array(cone.inputs, np.int32)
+        for seed in range(_SEEDS):
+            drawn = random_inputs(arena, seed=seed)
+            values = Reals(arena, conditions, drawn).of(conditions)
+            for point in np.flatnonzero((values == 1).all(axis=0)).tolist():
+                at = {ident: mpq(value) for ident, value in zip(cone.inputs, drawn(inputs)[:, point].tolist())} if cone.inputs else {}
+                sure = Enclosure(cone, at, _BITS)
+                if all(sure[ident] == 1 for ident in conditions.tolist()):
+                    return True
+        return False
+
+
+def possible_reasons(findings: Sequence[Finding]) -> list[str]:
+    """Why nothing is proved, of findings that are only if the data choose so."""
+    found: dict[str, None] = {}
+    for finding in findings:
+        if finding.message.startswith(IF):
+            lines = ", ".join(str(line) for line in sorted({site.ptx_line for site in finding.sites}))
+            found[f"{finding.kind}: whether it happens hangs on data that choose what is accessed (PTX lines {lines})"] = None
+    return list(found)
