@@ -123,8 +123,13 @@ class Analysis:
 
     @cached_property
     def traps_are_silent(self) -> bool:
-        """Whether nobody who is on the way to a trap, and to nothing else, looks at memory or does what others can see."""
-        return all(self._instructions[pc].opcode in ARITHMETIC | SILENT | {"trap"} for pc in self._conditional.doomed)
+        """Whether nobody who is on the way to a trap, and to nothing else, looks at memory or does what others can see. In the block of a
+        guarded trap any guard may be that of the trap."""
+        doomed, instructions = set(self._conditional.doomed), self._instructions
+        for block, end in self._ends.items():
+            if block != EXIT and instructions[end].opcode == "trap" and instructions[end].predicate is not None:
+                doomed |= {pc for pc in range(block, end) if instructions[pc].predicate is not None}
+        return all(instructions[pc].opcode in ARITHMETIC | SILENT | {"trap"} for pc in doomed)
 
     @cached_property
     def single_tests(self) -> frozenset[int]:

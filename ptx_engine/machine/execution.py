@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from ptx_engine.findings import Finding, Site
@@ -39,6 +39,12 @@ class Execution:
     origins: list[PtxOrigin] = field(default_factory=list)
     #: why equal footprints prove nothing about other schedules (a value returned by an atomic is used): no proof then
     schedule_dependent: list[str] = field(default_factory=list)
+
+
+def ptx_lines(lines: Iterable[int]) -> str:
+    """Lines of PTX in a message."""
+    found = sorted(set(lines))
+    return f"PTX line{'s' * (len(found) != 1)} {', '.join(map(str, found))}"
 
 
 def placed(finding: Finding, origins: Sequence[PtxOrigin]) -> Finding:

@@ -28,7 +28,7 @@ from ptx_engine.machine.data_flow import DataFlow
 from ptx_engine.machine.deadlocks import Deadlocks, divided_warps, stuck_at_barriers, stuck_at_warp_syncs, stuck_in_loops
 from ptx_engine.machine.early_looks import lanes_apart
 from ptx_engine.machine.environment import MachineEnvironment, local_layout, shared_layout
-from ptx_engine.machine.execution import Budget, Execution, placed
+from ptx_engine.machine.execution import Budget, Execution, placed, ptx_lines
 from ptx_engine.machine.findings_log import FindingLog
 from ptx_engine.machine.fusion import Fusion
 from ptx_engine.machine.loops import turn
@@ -484,8 +484,7 @@ class Machine:
     def _untrapped(self) -> list[str]:
         """That no test of an mbarrier leads to a trap, where it may."""
         tests = {pc for pcs in self.program.analysis.traps.values() for pc in pcs}
-        lines = sorted({self.origins[pc].ptx_line for pc in tests})
-        return [f"tests of mbarriers lead to no trap (PTX lines {', '.join(map(str, lines))})"] if lines else []
+        return [f"tests of mbarriers lead to no trap ({ptx_lines(self.origins[pc].ptx_line for pc in tests)})"] if tests else []
 
     def findings(self) -> list[Finding]:
         """All findings so far, with the PTX and user lines filled in."""

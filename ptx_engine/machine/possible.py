@@ -21,6 +21,7 @@ from ptx_engine.findings import Finding, Severity, Site
 from ptx_engine.isa.compare import select, typed
 from ptx_engine.isa.group import WARP, Group
 from ptx_engine.isa.values import FLOATS, PRED, Sym, Value
+from ptx_engine.machine.execution import ptx_lines
 from ptx_engine.machine.findings_log import FindingLog
 from ptx_engine.machine.memory import Memory
 from ptx_engine.machine.order_port import NoOrder
@@ -146,6 +147,6 @@ def possible_reasons(findings: Sequence[Finding]) -> list[str]:
     found: dict[str, None] = {}
     for finding in findings:
         if finding.message.startswith(IF):
-            lines = ", ".join(str(line) for line in sorted({site.ptx_line for site in finding.sites}))
-            found[f"{finding.kind}: whether it happens hangs on data that choose what is accessed (PTX lines {lines})"] = None
+            lines = ptx_lines(site.ptx_line for site in finding.sites)
+            found[f"{finding.kind}: whether it happens hangs on data that choose what is accessed ({lines})"] = None
     return list(found)

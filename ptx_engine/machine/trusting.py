@@ -17,7 +17,7 @@ import numpy as np
 from ptx_engine.errors import PtxError
 from ptx_engine.findings import Finding, Severity
 from ptx_engine.machine.early_looks import Pair, with_early_looks
-from ptx_engine.machine.execution import Execution
+from ptx_engine.machine.execution import Execution, ptx_lines
 from ptx_engine.machine.schedule import LowestFirst, Schedule
 from ptx_engine.order.report import UNORDERED
 
@@ -55,14 +55,10 @@ def judged_again(machine: Machine, done: Execution, numbers: np.ndarray, seconds
     errors = [f for f in left_out if f.severity is Severity.ERROR]
     if not errors:
         return done
-    lines = sorted({machine.origins[s.instruction].ptx_line for f in errors for s in f.sites})
-    tests = sorted(machine.origins[pc].ptx_line for pc in lost)
+    lines = ptx_lines(machine.origins[s.instruction].ptx_line for f in errors for s in f.sites)
+    tests = ptx_lines(machine.origins[pc].ptx_line for pc in lost)
     said = (
-        f"which tests of mbarriers order the accesses in PTX lines {_listed(lines)} is not known{why}: they may run if either of several "
-        f"has succeeded, or by what was stored, given to another lane or chosen as an address then (tests in PTX lines {_listed(tests)})"
+        f"which tests of mbarriers order the accesses in {lines} is not known{why}: they may run if either of several has succeeded, or by "
+        f"what was stored, given to another lane or chosen as an address then (tests in {tests})"
     )
     return replace(done, schedule_dependent=[*done.schedule_dependent, said])
-
-
-def _listed(lines: list[int]) -> str:
-    return ", ".join(map(str, lines))

@@ -40,15 +40,20 @@ class Rule(Enum):
 #: (message, what is missing) of a broken rule
 BREACH_TEXT = {
     Rule.NO_WAIT: (
-        "an arrival in phase {phase} of the mbarrier at shared+0x{at:x} is not after a wait for phase {before}: it may count in that phase",
-        "no successful wait for phase {before} happens before the arrival",
+        "an arrival in {phase} of the mbarrier at shared+0x{at:x} is not after a wait for {before}: it may count in that one",
+        "no successful wait for {before} happens before the arrival",
     ),
     Rule.LATE_WAIT: (
-        "a wait for phase {phase} of the mbarrier at shared+0x{at:x} may come too late: phase {after} can complete before it, and then it "
+        "a wait for {phase} of the mbarrier at shared+0x{at:x} may come too late: {after} can complete before it, and then it "
         "waits for a later phase or for nothing",
-        "no arrival in phase {after} happens after the wait",
+        "no arrival in {after} happens after the wait",
     ),
 }
+
+
+def phase_name(number: int) -> str:
+    """A phase in a message: the one before the first is complete when an object is initialised."""
+    return f"phase {number}" if number >= 0 else "the phase before the first"
 
 
 @dataclass(slots=True)

@@ -20,7 +20,7 @@ from ptx_engine.order.barrier_uses import Overlap
 from ptx_engine.order.equal_writes import ValueKeys
 from ptx_engine.order.missing import MISSING_TEXT, OR_PHASE, Missing, PartialBarriers, classify
 from ptx_engine.order.pairs import Rows, atomics_clash, observing
-from ptx_engine.order.phases import BREACH_TEXT, Breach, Rule
+from ptx_engine.order.phases import BREACH_TEXT, Breach, Rule, phase_name
 from ptx_engine.order.records import ASYNC, ATOMIC, MBARRIER_BYTES, OBJECT, READ, VOLATILE, WRITE, Column, Reach, Space, WeakKeys
 from ptx_engine.order.turns import turns_text
 
@@ -207,7 +207,8 @@ class Report:
         arrives = self.site(breach.thread, breach.instruction, "mbarrier arrival" if rule is Rule.NO_WAIT else "mbarrier wait")
         sites = (arrives,) if breach.other is None else (arrives, self.site(*breach.other, "mbarrier arrival"))
         message, missing = BREACH_TEXT[rule]
-        numbers = {"phase": breach.phase, "before": breach.phase - 1, "after": breach.phase + 1}
+        around = {"phase": breach.phase, "before": breach.phase - 1, "after": breach.phase + 1}
+        numbers = {name: phase_name(number) for name, number in around.items()}
         return Finding(
             kind="mbarrier misuse", message=message.format(**numbers, at=breach.key), space="shared", address_offset=breach.key,
             width_bytes=MBARRIER_BYTES, sites=sites, missing=missing.format(**numbers), count=count,

@@ -51,7 +51,7 @@ def test_who_gives_up_by_a_trap_is_in_the_ledger(wait: str, gives_up: bool) -> N
     execution = ran(ARRIVE + wait + RESULT)
     assert kinds(execution) == []
     line = module(START + ARRIVE + wait, shared=SHARED).split(TEST)[0].count("\n") + 1
-    said = [f"tests of mbarriers lead to no trap (PTX lines {line})"]
+    said = [f"tests of mbarriers lead to no trap (PTX line {line})"]
     assert assumed(execution) == (said if gives_up else [])
 
 
@@ -87,6 +87,12 @@ def test_what_is_done_on_the_way_to_a_trap_is_no_fault() -> None:
     execution = ran(ARRIVE + TRIES.format(slot + "trap;\n") + SINGLE + "st.global.u32 [%d1], %r6;\n")
     assert kinds(execution) == [] and any("leads to a trap" in reason for reason in execution.schedule_dependent)
     assert "data race" in kinds(ran(ARRIVE + TRIES.format(slot) + SINGLE + "st.global.u32 [%d1], %r6;\n"))
+
+
+@pytest.mark.parametrize(("guard", "races"), [("@!%p5 ", False), ("", True)])
+def test_what_is_done_under_the_guard_of_a_trap_is_no_fault(guard: str, races: bool) -> None:
+    once = ARRIVE + TEST + guard + "st.global.u32 [%d0], %r0;\n@!%p5 trap;\n"
+    assert bool(kinds(ran(once + SINGLE + "st.global.u32 [%d1], %r6;\n"))) is races
 
 
 def test_a_trap_of_the_machine_s_own_schedule_is_a_finding() -> None:
