@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ptx_engine.findings import Finding, Site
@@ -45,6 +45,12 @@ def ptx_lines(lines: Iterable[int]) -> str:
     """Lines of PTX in a message."""
     found = sorted(set(lines))
     return f"PTX line{'s' * (len(found) != 1)} {', '.join(map(str, found))}"
+
+
+def untrapped(traps: Mapping[int, frozenset[int]], origins: Sequence[PtxOrigin]) -> list[str]:
+    """The assumption that no test of an mbarrier leads to a trap, where it may; ``traps`` with these tests."""
+    tests = {pc for pcs in traps.values() for pc in pcs}
+    return [f"tests of mbarriers lead to no trap ({ptx_lines(origins[pc].ptx_line for pc in tests)})"] if tests else []
 
 
 def placed(finding: Finding, origins: Sequence[PtxOrigin]) -> Finding:

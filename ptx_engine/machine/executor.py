@@ -28,7 +28,7 @@ from ptx_engine.machine.data_flow import DataFlow
 from ptx_engine.machine.deadlocks import Deadlocks, divided_warps, stuck_at_barriers, stuck_at_warp_syncs, stuck_in_loops
 from ptx_engine.machine.early_looks import lanes_apart
 from ptx_engine.machine.environment import MachineEnvironment, local_layout, shared_layout
-from ptx_engine.machine.execution import Budget, Execution, placed, ptx_lines
+from ptx_engine.machine.execution import Budget, Execution, placed, untrapped
 from ptx_engine.machine.findings_log import FindingLog
 from ptx_engine.machine.fusion import Fusion
 from ptx_engine.machine.loops import turn
@@ -54,6 +54,8 @@ from ptx_engine.watching import Step, tell
 
 NO_EXTERNS: Mapping[str, str] = {}
 NOBODY = np.zeros(0, np.int64)
+#: part of the budget of seconds that may be spent when it has run out
+GRACE = 0.25
 
 
 class Machine:
@@ -142,8 +144,17 @@ class Machine:
                 self.ended += len(batch)
             return self.finish(len(numbers), {"decode": decoded - (start if start is not None else decoded)}, decoded)
         except PtxError as error:
-            error.findings = tuple(self.findings())
+            error.findings = tuple(self._findings_so_far())
             raise
+
+    def _findings_so_far(self) -> list[Finding]:
+        """What was found until an error. To compare the accesses so far may take a part of the budget more."""
+        if isinstance(self.order, OrderChecker):
+            self.order.deadline_s = time.perf_counter() + GRACE * self.budget.seconds
+        try:
+            return self.findings()
+        except BudgetError:
+            return self.findings()
 
     # --- one batch ----------------------------------------------------------------------------
 
@@ -478,13 +489,8 @@ class Machine:
         agreed = [pair for keys in self.agreement for pair in keys.pairs]
         if agreed and not proved_equal(self.bound.arena, agreed):
             dependent.append("threads store values to one address that agree at random inputs and are not built alike: not proved equal")
-        assumptions = [*self.order.assumptions, *self._untrapped()]
+        assumptions = [*self.order.assumptions, *untrapped(self.program.analysis.traps, self.origins)]
         return Execution(footprints, findings, ctas, launch.cta_count, self.executed, seconds, assumptions, self.origins, dependent)
-
-    def _untrapped(self) -> list[str]:
-        """That no test of an mbarrier leads to a trap, where it may."""
-        tests = {pc for pcs in self.program.analysis.traps.values() for pc in pcs}
-        return [f"tests of mbarriers lead to no trap ({ptx_lines(self.origins[pc].ptx_line for pc in tests)})"] if tests else []
 
     def findings(self) -> list[Finding]:
         """All findings so far, with the PTX and user lines filled in."""

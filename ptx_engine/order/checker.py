@@ -73,7 +73,7 @@ class OrderChecker:
         value_keys: ValueKeys = (), reach: ReachOf = lambda instruction: ANYWHERE, deadline_s: float | None = None,
     ) -> None:  # fmt: skip
         """``deadline_s`` is of ``time.perf_counter``: an examination that goes on beyond it raises BudgetError."""
-        self._deadline_s, self._out_of_time = deadline_s, False
+        self.deadline_s, self._out_of_time = deadline_s, False
         self._launch = launch
         self._n = launch.threads
         self._warp_size = warp_size
@@ -458,11 +458,12 @@ class OrderChecker:
 
     def _look_at_the_clock(self) -> None:
         """Pairs grow with the square of the accesses to one place: thousands of CTAs that store there would be looked at for hours."""
-        if self._deadline_s is not None and time.perf_counter() > self._deadline_s:
+        if self.deadline_s is not None and time.perf_counter() > self.deadline_s:
             self._out_of_time = True
             raise BudgetError("the budget of seconds ran out while accesses were compared", hint="run fewer CTAs, or raise the budget")
 
     def _ordered_by_clocks(self, rows: Rows, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        self._look_at_the_clock()
         self._replay()
         return self._clocks.ordered(rows, a, b)
 
