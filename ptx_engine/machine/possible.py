@@ -111,8 +111,10 @@ class PossibleAccesses:
         sites = [site for site in finding.sites if site.instruction in self._conditions]
         if finding.severity is not Severity.ERROR or not sites:
             return finding
-        ids = np.concatenate([self._of(site) for site in sites])
-        if self._left > 0 and self._hold_together(np.unique(ids)):
+        ids = np.setdiff1d(np.concatenate([self._of(site) for site in sites]), [ALWAYS])
+        if self._left > 0 and not len(ids):
+            return finding  # its threads have come there for certain
+        if self._left > 0 and self._hold_together(ids):
             return replace(finding, message=FOR_SOME + finding.message)
         return replace(finding, severity=Severity.NOTE, message=IF + finding.message)
 

@@ -118,6 +118,18 @@ def test_a_fault_under_conditions_that_contradict_is_a_note_and_nothing_is_prove
     assert certain.severity is Severity.ERROR
 
 
+def test_a_fault_of_threads_that_come_there_for_certain_is_one() -> None:
+    """The second CTA goes round the test of the first one's threads, which load far beyond the end as well."""
+    body = (
+        "mov.u32 %r15, %ctaid.x;\nsetp.eq.u32 %p2, %r15, 0;\nselp.f32 %f3, %f0, 0fBF800000, %p2;\nsetp.lt.f32 %p3, %f3, 0f00000000;\n"
+        "mul.lo.u32 %r15, %r15, 4096;\nadd.u32 %r15, %r15, %r11;\n@!%p3 bra J;\nld.shared.f32 %f9, [%r15];\nJ:\n"
+    )
+    args = [out(2 * N, "f32"), TensorArg("x", "f32", (2 * N,), Role.IN)]
+    execution, _ = run(module(START + body + END, shared=SHARED, params=PARAMS), args, block=N, grid=2)
+    (finding,) = execution.findings
+    assert finding.severity is Severity.ERROR and "inputs" not in finding.message
+
+
 @pytest.mark.parametrize(("barrier", "found"), [("bar.sync 0;\n", []), ("", ["data race"])])
 def test_a_race_for_some_inputs(barrier: str, found: list[str]) -> None:
     body = NEXT + "@%p1 bra J;\nst.shared.f32 [%r11], 0f40000000;\nJ:\n" + barrier + "ld.shared.f32 %f9, [%r13];\n"
