@@ -15,6 +15,7 @@ from ptx_engine.launch import DTYPES, BoundLaunch, NullArg, ScalarArg, check_sha
 from ptx_engine.machine.findings_log import FindingLog
 from ptx_engine.machine.mbarriers import Mbarriers
 from ptx_engine.machine.memory import Memory
+from ptx_engine.machine.operand_names import source_name
 from ptx_engine.machine.order_port import OrderPort, SpecEvents
 from ptx_engine.machine.parameters import assigned
 from ptx_engine.machine.warp_syncs import WarpSyncs
@@ -238,7 +239,7 @@ def layout_variables(module: Module, flat: FlatFunction, bound: BoundLaunch, mem
     sizes = {v.name: v.size for v in (*module.variables, *flat.variables)}
     for space, offsets in (("shared", symbols), ("local", local)):
         memory.places[space] = sorted(
-            (offset, sizes[name] or memory.shared_bytes - offset, name)
+            (offset, sizes[name] or memory.shared_bytes - offset, source_name(name))
             for name, offset in offsets.items()  # dynamic: the rest
         )
     symbols.update(local)

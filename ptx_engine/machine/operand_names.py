@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from ptx_engine.syntax.ast import Args, Mem, Name, NameOffset, Not, Operand, Pair, Reg, Subscript, Vec
 
+#: a variable of a function in C++: its name, with the length before it
+_OF_FUNCTION = re.compile(r"_ZZ.+E([1-9][0-9]*)([A-Za-z_]\w*?)(?:_[0-9]*)?")
 #: what a register or a symbol becomes
 Renaming = Callable[[str], str]
+
+
+def source_name(symbol: str) -> str:
+    """The name of a variable in its source: ``_ZZ6kernelE4tile`` is ``tile``. Source: Itanium C++ ABI, "Scope Encoding"."""
+    found = _OF_FUNCTION.fullmatch(symbol)
+    return found[2] if found is not None and len(found[2]) == int(found[1]) else symbol
 
 
 def _inner(operand: Operand) -> tuple[Operand, ...]:

@@ -124,6 +124,19 @@ def test_how_far_an_access_reaches_beyond_shared_memory(at: int, said: str) -> N
     assert [f.message.endswith(f", but the window has 124 bytes: {said}") for f in found] == [True] * bool(said)
 
 
+@pytest.mark.parametrize(
+    ("symbol", "name"),
+    [
+        ("_ZZ6kernelE4tile", "tile"), ("_ZZ6kernelE4tile_0", "tile"), ("_ZZ9transposeIfLi32EEvPT_S1_E4tile", "tile"), ("_ZZ1kE2s2", "s2"),
+        ("tile", "tile"), ("_ZZ6kernelE5tile", "_ZZ6kernelE5tile"), ("_ZN2ns4tileE", "_ZN2ns4tileE"),
+    ],
+)  # fmt: skip
+def test_a_variable_of_a_function_has_the_name_of_its_source(symbol: str, name: str) -> None:
+    text = module(f"mov.u32 %r1, {symbol}; st.shared.u32 [%r1+8], %r1;\n", shared=f".shared .align 4 .b8 {symbol}[8];")
+    (finding,) = run(text, [out(1)], block=1)[0].findings
+    assert finding.message.endswith(f"4 bytes past the end of {name}")
+
+
 def test_local_memory_that_no_gpu_has_is_refused() -> None:
     text = module(".local .align 4 .b8 big[99999999999]; st.local.u32 [big], 1;\n")
     with pytest.raises(LaunchError, match="local memory in a thread"):
