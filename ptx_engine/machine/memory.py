@@ -65,8 +65,8 @@ class Memory(MemoryChecks):
         if space == "":
             space, address = self._generic(address, writes=True)
         if self.kept is not None:
-            values = self.kept(g, space, address, values, widths, instruction)
-        if space == "global":
+            self.kept(g, space, address, values, widths, instruction)
+        elif space == "global":
             self._store_global(g, address, values, widths, instruction)
         elif space == "param":
             assert isinstance(address, int)
@@ -223,7 +223,7 @@ class Memory(MemoryChecks):
         if space == "shared":
             if self.objects is not None:
                 self.objects.accessed(g, address, nbytes, instruction, "store")
-            seen = stored_values([(ids, tag == self.formats.bits) for ids, tag in data], g.n)
+            seen = self._seen(g, data, widths)
             self._order_access(True, Space.SHARED, g, address, nbytes, instruction, seen)
         index = cells.index(slots, address)
         cells.write(index, data)
@@ -373,9 +373,10 @@ class Memory(MemoryChecks):
             self._put_cells(g, tensor, address, values, widths, instruction)
             return
         columns = elements_of(tensor, values, widths)
-        self._order_access(
-            True, Space.GLOBAL, g, address, sum(widths) // 8, instruction, stored_values([(ids, False) for ids in columns], g.n)
-        )
+        told = self.told(g)
+        shown = columns if told is None else elements_of(tensor, told, widths)
+        seen = stored_values([(ids, False) for ids in shown], g.n)
+        self._order_access(True, Space.GLOBAL, g, address, sum(widths) // 8, instruction, seen)
         index = element_index(tensor, address)
         for j, ids in enumerate(columns):
             tensor.store(index + j, ids)
@@ -387,7 +388,7 @@ class Memory(MemoryChecks):
         assert tensor.cells is not None
         self.arena.assumptions.setdefault(f"what is stored to variable {tensor.buffer.arg.name} is no output")
         data = to_cells(self.arena, self.formats, values, widths)
-        seen = stored_values([(ids, tag == self.formats.bits) for ids, tag in data], g.n)
+        seen = self._seen(g, data, widths)
         self._order_access(True, Space.GLOBAL, g, address, sum(widths) // 8, instruction, seen)
         tensor.cells.write(tensor.cells.index(0, byte_offset(tensor, address)), data)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from time import perf_counter
 from typing import TYPE_CHECKING
 
@@ -12,9 +12,10 @@ import numpy as np
 from ptx_engine.errors import UnsupportedError
 from ptx_engine.isa.decode import Strength
 from ptx_engine.isa.group import Group
-from ptx_engine.isa.values import Sym, Value
+from ptx_engine.isa.values import Sym, Value, take
 from ptx_engine.launch import BoundLaunch
-from ptx_engine.machine.cells import UNINITIALISED, CellFormats, Cells, Column
+from ptx_engine.machine.cells import UNINITIALISED, CellFormats, Cells, Column, to_cells, without_holes
+from ptx_engine.machine.elements import stored_values
 from ptx_engine.machine.findings_log import FindingLog
 from ptx_engine.machine.last_looks import LastLooks
 from ptx_engine.machine.order_port import OrderPort
@@ -62,8 +63,10 @@ class MemoryChecks:
         self.writes = 0
         #: set while a strong load or store runs
         self.strength: Strength | None = None
-        #: what memory holds after a store (group, space, address, values, widths, instruction) that may be made or not (``possible``)
-        self.kept: Callable[..., list[Value]] | None = None
+        #: makes a store (group, space, address, values, widths, instruction) that may be made or not (``possible``)
+        self.kept: Callable[..., None] | None = None
+        #: threads that make such a store, ascending, and what they store if they do
+        self.stored: tuple[np.ndarray, list[Value]] | None = None
         #: instructions that load what a polling loop waits for: the value that ends the loop is the same in every schedule
         self.polled: set[int] = set()
         self._tracked = [not t.read_only for t in self.tensors]
@@ -104,6 +107,20 @@ class MemoryChecks:
                     where[stale], instruction, role="load", space="global", tensor=tensor.buffer.arg.name, index=at,
                     width=nbytes, missing="no synchronisation orders ld.global.nc after a store",
                 )  # fmt: skip
+
+    def told(self, g: Group) -> list[Value] | None:
+        """What threads store if they do, where that is not what memory holds then."""
+        if self.stored is None:
+            return None
+        threads, values = self.stored
+        return [take(value, np.searchsorted(threads, g.threads)) for value in values]
+
+    def _seen(self, g: Group, data: Sequence[Column], widths: tuple[int, ...]) -> np.ndarray:
+        """What tells the values of a store apart, of which memory will hold some cells."""
+        told = self.told(g)
+        if told is not None:
+            data = to_cells(self.arena, self.formats, without_holes(told)[0], widths)
+        return stored_values([(ids, tag == self.formats.bits) for ids, tag in data], g.n)
 
     def _order_access(
         self, write: bool, space: Space, g: Group, address: "int | np.ndarray", nbytes: int, instruction: int, values: np.ndarray | None

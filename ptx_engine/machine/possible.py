@@ -1,8 +1,9 @@
 """Accesses to memory under a condition on symbolic data: made for all lanes that may make them, known to be made for none.
 
 What is ordered, in bounds and initialised for all of them is so for those that do access. A store leaves what was there where the condition
-fails: a selection between what is stored and that. A finding about such an access is one if there are inputs at which the conditions hold,
-all of those under which its threads come to it; else it is shown as a note, and nothing is proved.
+fails: a selection between what is stored and that. Lanes that may store to one place do so one after another, so that for any inputs what
+is computed is what a run computes of those lanes that do. A finding about such an access is one if there are inputs at which the conditions
+hold, all of those under which its threads come to it; else it is shown as a note, and nothing is proved.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from ptx_engine.errors import NotStructuredError
 from ptx_engine.findings import Finding, Severity, Site
 from ptx_engine.isa.compare import select, typed
 from ptx_engine.isa.group import WARP, Group
-from ptx_engine.isa.values import FLOATS, PRED, Sym, Value
+from ptx_engine.isa.values import FLOATS, PRED, Sym, Value, take
+from ptx_engine.machine.cells import without_holes
 from ptx_engine.machine.execution import ptx_lines
 from ptx_engine.machine.findings_log import FindingLog
 from ptx_engine.machine.memory import Memory
@@ -45,6 +47,17 @@ def is_access(instruction: Instruction) -> bool:
     return instruction.opcode in ("ld", "st") and instruction.predicate is None and _STRONG.isdisjoint(instruction.modifiers)
 
 
+def _rounds(g: Group, space: str, address: "int | np.ndarray") -> list[np.ndarray]:
+    """The lanes of a group, parted so that no two of a part go to one place; all of one access are of one size, and aligned."""
+    window = np.asarray(g.slots if space == "shared" else g.threads if space == "local" else 0)
+    order = np.lexsort((np.broadcast_to(np.asarray(address), (g.n,)), np.broadcast_to(window, (g.n,))))
+    place = np.stack([np.broadcast_to(np.asarray(x).astype(np.uint64), (g.n,))[order] for x in (window, address)])
+    first = np.concatenate([[0], 1 + np.flatnonzero((place[:, 1:] != place[:, :-1]).any(axis=0))])
+    turn = np.zeros(g.n, np.int64)
+    turn[order] = np.arange(g.n) - np.repeat(first, np.diff([*first, g.n]))
+    return [np.flatnonzero(turn == number) for number in range(int(turn.max()) + 1)]
+
+
 class PossibleAccesses:
     """The accesses of a launch under conditions on data."""
 
@@ -66,11 +79,30 @@ class PossibleAccesses:
             kept = self._conditions.setdefault(pc, [])
             if self._left > 0:
                 kept.append((threads, np.broadcast_to(np.asarray(condition), (g.n,))))
-        self._memory.kept = lambda *access: self._kept(condition, *access)
+        self._memory.kept = lambda *access: self._store(condition, *access)
         try:
             run()
         finally:
             self._memory.kept = None
+
+    def _store(
+        self, condition: Ids, g: Group, space: str, address: "int | np.ndarray", values: list[Value], widths: tuple[int, ...],
+        instruction: int,
+    ) -> None:  # fmt: skip
+        """A store under a condition: memory holds the values then, or what was there. Lanes that go to one place store one after another:
+        those of them that do store are not known."""
+        memory = self._memory
+        kept, memory.kept = memory.kept, None
+        ids = np.broadcast_to(np.asarray(condition), (g.n,))
+        try:
+            for where in _rounds(g, space, address):
+                sub = g if len(where) == g.n else g.subset(where, ())
+                at = address if isinstance(address, int) else address[where]
+                new = [take(value, where) for value in values]
+                memory.stored = (sub.threads, new)
+                memory.store(sub, space, at, self._kept(ids[where], sub, space, at, new, widths, instruction), widths, instruction)
+        finally:
+            memory.kept, memory.stored = kept, None
 
     def _kept(
         self, condition: Ids, g: Group, space: str, address: "int | np.ndarray", values: list[Value], widths: tuple[int, ...],
@@ -87,21 +119,22 @@ class PossibleAccesses:
         return found
 
     def _before(self, g: Group, space: str, address: "int | np.ndarray", widths: tuple[int, ...], instruction: int) -> list[Value]:
-        """What was there; nobody is told of a load. Raises NotStructuredError where that is not known."""
-        memory, log, order, kept = self._memory, self._memory.log, self._memory.order, self._memory.kept
-        memory.log, memory.order, memory.kept = FindingLog(log.launch), NoOrder(), None
+        """What was there; nobody is told of a load. Raises NotStructuredError where that is not known, but for places that the store
+        itself finds not to be there."""
+        memory, log, order = self._memory, self._memory.log, self._memory.order
+        memory.log, memory.order = FindingLog(log.launch), NoOrder()
         memory.log.ctas = log.ctas
         try:
             values = memory.load(g, space, address, widths, instruction)
-            found = memory.log.findings()
+            found = [each for each in memory.log.findings() if each.kind not in ("out of bounds", "misaligned")]
         finally:
-            memory.log, memory.order, memory.kept = log, order, kept
+            memory.log, memory.order = log, order
         if found:
             raise NotStructuredError(
                 f"a store under a condition on symbolic data, which leaves what was there in other cases ({found[0].message})",
                 feature="store under a symbolic condition", hint="store in both cases, or choose the value by a select",
             )  # fmt: skip
-        return values
+        return without_holes(values)[0]  # (lanes that fault store nothing)
 
     def judged(self, findings: Sequence[Finding]) -> list[Finding]:
         """The findings; those of which no inputs are known at which they are some are notes."""

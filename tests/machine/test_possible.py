@@ -138,6 +138,52 @@ def test_a_race_for_some_inputs(barrier: str, found: list[str]) -> None:
     assert all(f.severity is Severity.ERROR and f.message.startswith("for some inputs: ") for f in execution.findings)
 
 
+ANY = "bar.sync 0;\nsetp.eq.f32 %p4, %f0, 0f40000000;\n@!%p4 bra J;\nst.shared.f32 [%r12], 0f40400000;\nJ:\nbar.sync 0;\nld.shared.f32 %f9, [%r12];\n"
+
+
+@pytest.mark.parametrize(("value", "found"), [("0f40400000", ["same-value write"]), ("%f1", ["data race"])])
+def test_threads_that_store_one_value_for_some_inputs_leave_it_if_any_of_them_does(value: str, found: list[str]) -> None:
+    """A flag that any thread may raise: who stores is not known, but what. Where each stores a value of its own it is a race."""
+    body = ANY.replace("bar.sync 0;", "bar.sync 0;\ncvt.rn.f32.u32 %f1, %r0;", 1).replace("0f40400000", value)
+    execution, arena = ran(body)
+    assert kinds(execution) == found
+    if value == "%f1":
+        assert execution.findings[0].severity is Severity.ERROR
+        return
+    for numbers in (np.full(N, 1), np.arange(N), np.where(np.arange(N) == N - 1, 2, 0), np.full(N, 2)):
+        result, again = np.zeros(N, np.float32), np.array(numbers, np.float32)
+        emulate(module(START + body + END, shared=SHARED, params=PARAMS), None, 1, N, [result, again])
+        np.testing.assert_array_equal(computed(execution, arena, numbers.astype(np.float32)), result)
+
+
+@pytest.mark.parametrize(("second", "severity"), [("lt", Severity.NOTE), ("ge", Severity.ERROR)])
+def test_of_two_threads_that_may_store_the_one_that_does_is_believed(second: str, severity: Severity) -> None:
+    """The first number says which of two threads stores; what is left is what that one stores, though no order of them is known."""
+    body = (
+        "ld.param.u64 %d7, [x];\nld.global.f32 %f3, [%d7];\nsetp.ge.f32 %p3, %f3, 0f00000000;\nsetp."
+        + second
+        + ".f32 %p4, %f3, 0f00000000;\n"
+        "setp.eq.u32 %p5, %r0, 1;\nand.pred %p4, %p4, %p5;\nsetp.eq.u32 %p5, %r0, 0;\nand.pred %p3, %p3, %p5;\nor.pred %p3, %p3, %p4;\n"
+        "cvt.rn.f32.u32 %f1, %r0;\nbar.sync 0;\n@!%p3 bra J;\nst.shared.f32 [%r12], %f1;\nJ:\nbar.sync 0;\nld.shared.f32 %f9, [%r12];\n"
+    )
+    execution, arena = ran(body)
+    assert [(f.kind, f.severity) for f in execution.findings] == [("data race", severity)]
+    for first in (-1, 2) if severity is Severity.NOTE else ():
+        numbers = np.full(N, first, np.float32)
+        np.testing.assert_array_equal(computed(execution, arena, numbers), emulated(body, numbers)[0])
+
+
+@pytest.mark.parametrize(
+    ("place", "kind"), [("[%r11+4096]", "out of bounds"), ("[%r11+2]", "misaligned"), ("[%r14+0]", "out of bounds"), ("[%r11+4]", "")]
+)
+def test_a_store_under_a_condition_that_faults_is_a_finding(place: str, kind: str) -> None:
+    """In all threads, or in the upper half of them."""
+    body = "shr.u32 %r14, %r0, 4;\nmad.lo.u32 %r14, %r14, 4096, %r11;\n@%p1 bra J;\nst.shared.f32 " + place + ", %f0;\nJ:\n"
+    execution, _ = ran(body)
+    assert kinds(execution) == ([kind] if kind else [])
+    assert all(f.severity is Severity.ERROR and f.message.startswith("for some inputs: store of 4 bytes") for f in execution.findings)
+
+
 @pytest.mark.parametrize(("other", "severity"), [("@!%p4 bra E;\n", Severity.NOTE), ("@!%p5 bra E;\n", Severity.ERROR)])
 def test_a_race_needs_inputs_at_which_both_accesses_are_made(other: str, severity: Severity) -> None:
     """One thread stores if the first number is negative; another loads if it is not, or if its own is not."""
