@@ -133,7 +133,9 @@ class Arms:
         self._possible.under(ids[where], some, accesses, lambda: self._steps(some, block))
         active = ids != NEVER
         for r in block.defines | block.guarded:
-            g.R[r] = choose(self._program.arena, active, spread(some.R[r], where, g.n), g.R[r], self._widths[r])
+            value, before = spread(some.R[r], where, g.n), g.R[r]
+            # (of a register that nobody has written others hold anything: their condition is NEVER, and it is not asked for)
+            g.R[r] = value if before is None else choose(self._program.arena, active, value, before, self._widths[r])
 
     def _accesses(self, block: Block) -> list[int]:
         """The instructions of a block that access memory which others see."""

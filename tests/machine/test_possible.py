@@ -81,6 +81,11 @@ CASES = {
         "setp.gt.u32 %p2, %r0, 15;\nselp.f32 %f3, 0fBF800000, %f0, %p2;\nsetp.lt.f32 %p3, %f3, 0f00000000;\nshr.u32 %r14, %r0, 4;\nmad.lo.u32 %r14, %r14, 4096, %r11;\n@%p3 bra J;\n"
         "ld.shared.f32 %f9, [%r14+0];\nst.shared.f32 [%r11+4], %f9;\nJ:\n"
     ),
+    "a register that only lanes write which may come there": (
+        "setp.gt.u32 %p2, %r0, 15;\nselp.f32 %f3, 0fBF800000, %f0, %p2;\nsetp.lt.f32 %p3, %f3, 0f00000000;\n@%p3 bra J;\n"
+        "setp.eq.u32 %p4, %r0, 3;\nadd.u32 %r14, %r11, 4;\nld.shared.f32 %f9, [%r14];\n@%p4 bra J;\nst.shared.f32 [%r14], %f0;\nld.shared.f32 %f1, [%r14];\n"
+        "add.f32 %f9, %f9, %f1;\nJ:\n"
+    ),
 }  # fmt: skip
 
 
