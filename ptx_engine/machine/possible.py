@@ -3,11 +3,12 @@
 What is ordered, in bounds and initialised for all of them is so for those that do access. A store leaves what was there where the condition
 fails: a selection between what is stored and that. Lanes that may store to one place do so one after another, so that for any inputs what
 is computed is what a run computes of those lanes that do. A finding about such an access is one if there are inputs at which the conditions
-hold, all of those under which its threads come to it; else it is shown as a note, and nothing is proved.
+hold, all of those under which its threads come to it, and two stores differ; else it is shown as a note, and nothing is proved.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -19,16 +20,16 @@ from ptx_engine.decide.oracle import Reals, random_inputs
 from ptx_engine.decide.precise import Cone
 from ptx_engine.errors import NotStructuredError
 from ptx_engine.findings import Finding, Severity, Site
-from ptx_engine.isa.compare import select, typed
+from ptx_engine.isa.compare import compare_terms, select, typed
 from ptx_engine.isa.group import WARP, Group
-from ptx_engine.isa.values import FLOATS, PRED, Sym, Value, take
+from ptx_engine.isa.values import FLOATS, PRED, Fmt, Sym, Value, take
 from ptx_engine.machine.cells import without_holes
 from ptx_engine.machine.execution import ptx_lines
 from ptx_engine.machine.findings_log import FindingLog
 from ptx_engine.machine.memory import Memory
 from ptx_engine.machine.order_port import NoOrder
 from ptx_engine.syntax.ast import Instruction
-from ptx_engine.terms import Ids
+from ptx_engine.terms import Ids, Op
 
 #: what is said before a finding
 IF, FOR_SOME = "if the data choose so: ", "for some inputs: "
@@ -36,6 +37,8 @@ IF, FOR_SOME = "if the data choose so: ", "for some inputs: "
 _KEPT = 1 << 22
 #: sets of points at which they are tried, nodes that they may have together, and bits of the bounds
 _SEEDS, _NODES, _BITS = 8, 20_000, 128
+#: pairs of stores of two threads whose values are compared
+_PAIRS = 64
 SPACES = frozenset({"shared", "global", "local", "param", "const"})
 #: modifiers of accesses that take part in the memory model
 _STRONG = frozenset({"volatile", "relaxed", "acquire", "release", "mmio"})
@@ -65,6 +68,8 @@ class PossibleAccesses:
         self._memory, self._log, self._instructions = memory, log, instructions
         #: by instruction that was executed under a condition: threads of the grid and their conditions, each time
         self._conditions: dict[int, list[tuple[np.ndarray, np.ndarray]]] = {}
+        #: by such a store: threads, formats and terms of what they store, each time; None where that is bits
+        self._stored: dict[int, list[tuple[np.ndarray, tuple[Fmt, ...], np.ndarray] | None]] = {}
         self._left = _KEPT
 
     def under(self, condition: Ids, g: Group, accesses: Sequence[int], run: Callable[[], None]) -> None:
@@ -72,8 +77,7 @@ class PossibleAccesses:
         if bool(np.all(np.asarray(condition) == ALWAYS)):
             run()
             return
-        slots, tids = np.divmod(g.threads, g.block_threads)
-        threads = np.asarray(self._log.ctas)[slots] * g.block_threads + tids
+        threads = self._in_grid(g)
         self._left -= g.n * len(accesses)
         for pc in accesses:
             kept = self._conditions.setdefault(pc, [])
@@ -85,6 +89,10 @@ class PossibleAccesses:
         finally:
             self._memory.kept = None
 
+    def _in_grid(self, g: Group) -> np.ndarray:
+        slots, tids = np.divmod(g.threads, g.block_threads)
+        return np.asarray(np.asarray(self._log.ctas)[slots] * g.block_threads + tids)
+
     def _store(
         self, condition: Ids, g: Group, space: str, address: "int | np.ndarray", values: list[Value], widths: tuple[int, ...],
         instruction: int,
@@ -93,6 +101,8 @@ class PossibleAccesses:
         those of them that do store are not known."""
         memory = self._memory
         kept, memory.kept = memory.kept, None
+        if self._left > 0:
+            self._stored.setdefault(instruction, []).append(self._terms(g, values, widths))
         ids = np.broadcast_to(np.asarray(condition), (g.n,))
         try:
             for where in _rounds(g, space, address):
@@ -136,6 +146,14 @@ class PossibleAccesses:
             )  # fmt: skip
         return without_holes(values)[0]  # (lanes that fault store nothing)
 
+    def _terms(self, g: Group, values: list[Value], widths: tuple[int, ...]) -> tuple[np.ndarray, tuple[Fmt, ...], np.ndarray] | None:
+        """The threads of a group, with formats and terms of what they store; None where that is bits."""
+        parts = [part for value in values if isinstance(value, Sym) for part in value.parts]
+        if sum(fmt.bits for fmt, _ in parts) != sum(widths) or any(fmt.kind in ("bits", "piece", "partial") for fmt, _ in parts):
+            return None
+        columns = np.stack([np.broadcast_to(np.asarray(ids, np.int32), (g.n,)) for _, ids in parts])
+        return self._in_grid(g), tuple(fmt for fmt, _ in parts), columns
+
     def judged(self, findings: Sequence[Finding]) -> list[Finding]:
         """The findings; those of which no inputs are known at which they are some are notes."""
         return [self._judged(f) for f in findings]
@@ -147,15 +165,41 @@ class PossibleAccesses:
         ids = np.setdiff1d(np.concatenate([self._of(site) for site in sites]), [ALWAYS])
         if self._left > 0 and not len(ids):
             return finding  # its threads have come there for certain
+        if finding.kind == "data race" and all(site.role == "store" for site in finding.sites):
+            ids = np.union1d(ids, self._differences(*finding.sites)).astype(np.int32)
         if self._left > 0 and self._hold_together(ids):
             return replace(finding, message=FOR_SOME + finding.message)
         return replace(finding, severity=Severity.NOTE, message=IF + finding.message)
 
-    def _of(self, site: Site) -> np.ndarray:
-        """All conditions under which a thread came to an instruction."""
+    def _thread(self, site: Site) -> int:
         launch = self._log.launch
         (x, y, z), (width, height, _) = site.cta, launch.grid
-        thread = ((z * height + y) * width + x) * launch.threads + site.warp * WARP + site.lane
+        return ((z * height + y) * width + x) * launch.threads + site.warp * WARP + site.lane
+
+    def _differences(self, one: Site, other: Site) -> list[int]:
+        """Conditions under which what two threads store differs, whichever of the times they do; none where that is not known in terms."""
+        rows, others = (self._stored.get(site.instruction, [None]) for site in (one, other))
+        found: list[int] = []
+        for row, against in itertools.product(rows, others):
+            if row is None or against is None:
+                return []
+            (left, fmts, values), (right, formats, theirs) = row, against
+            mine, its = np.flatnonzero(left == self._thread(one)), np.flatnonzero(right == self._thread(other))
+            if not len(mine) or not len(its):
+                continue
+            if [fmt.bits for fmt in fmts] != [fmt.bits for fmt in formats] or len(found) == _PAIRS:
+                return []
+            arena = self._memory.arena
+            differ: Ids = NEVER
+            for a, b in zip(values[:, mine[0]].tolist(), theirs[:, its[0]].tolist()):
+                differ = arena.logic(Op.OR, differ, compare_terms(arena, "ne", a, b))
+            if differ != NEVER:  # (else it is not these times that are unordered and differ)
+                found.append(int(differ))
+        return found
+
+    def _of(self, site: Site) -> np.ndarray:
+        """All conditions under which a thread came to an instruction."""
+        thread = self._thread(site)
         found = [ids[threads == thread] for threads, ids in self._conditions[site.instruction]]
         return np.concatenate([np.zeros(0, np.int32), *found])
 

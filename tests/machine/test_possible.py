@@ -178,6 +178,19 @@ def test_of_two_threads_that_may_store_the_one_that_does_is_believed(second: str
         np.testing.assert_array_equal(computed(execution, arena, numbers), emulated(body, numbers)[0])
 
 
+@pytest.mark.parametrize(("factor", "severity"), [("mov.u32 %r13, 1", Severity.NOTE), ("add.u32 %r13, %r0, 1", Severity.ERROR)])
+def test_two_stores_under_conditions_race_if_they_differ_then(factor: str, severity: Severity) -> None:
+    """Whose number is the first one's stores it, which is that number whoever does; or a multiple of it, each thread another one."""
+    body = (
+        "ld.param.u64 %d7, [x];\nld.global.f32 %f3, [%d7];\nsetp.eq.f32 %p3, %f0, %f3;\n" + factor + ";\ncvt.rn.f32.u32 %f1, %r13;\n"
+        "mul.f32 %f1, %f1, %f0;\nbar.sync 0;\n@!%p3 bra J;\nst.shared.f32 [%r12], %f1;\nJ:\nbar.sync 0;\nld.shared.f32 %f9, [%r12];\n"
+    )
+    execution, _ = ran(body)
+    (finding,) = execution.findings
+    assert (finding.kind, finding.severity) == ("data race", severity)
+    assert bool(execution.schedule_dependent) is (severity is Severity.NOTE)
+
+
 @pytest.mark.parametrize(
     ("place", "kind"), [("[%r11+4096]", "out of bounds"), ("[%r11+2]", "misaligned"), ("[%r14+0]", "out of bounds"), ("[%r11+4]", "")]
 )
