@@ -7,6 +7,7 @@ Y * exp(k(b - m)): the factor is one where X is meant, and the other where Y is.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -19,10 +20,11 @@ from ptx_engine.decide.normal_ring import Poly, add_into
 from ptx_engine.decide.normal_select import quotient
 from ptx_engine.terms.ops import Op
 
-#: nodes of a step at most, and term operations that joining one may cost
+#: nodes of a step that are looked at, and term operations that joining one may cost
 _NODES, _WORK = 40, 50_000
 _SUMS = frozenset({Op.ADD, Op.SUB, Op.NEG, Op.FMA, Op.MUL})
 _GREATER, _LESS = frozenset({Op.MAX, Op.NMAX}), frozenset({Op.MIN, Op.NMIN})
+_CHOOSING = _GREATER | _LESS | {Op.ITE, Op.ABS, Op.EXP2}
 
 
 class Nodes(Protocol):
@@ -37,7 +39,7 @@ class Nodes(Protocol):
 
 @dataclass(slots=True)
 class _Step:
-    """The nodes of a step: selections by their conditions, exponentials, and whether it is too large to be one."""
+    """The nodes of a step, the selections among them by their conditions, and the exponentials."""
 
     selections: dict[int, list[int]] = field(default_factory=dict)
     exponentials: list[int] = field(default_factory=list)
@@ -50,11 +52,14 @@ class Rescaling:
     def __init__(self, nodes: Nodes, op: Callable[[int], int], forms: Forms, functions: Functions, lattice: Lattice) -> None:
         self._nodes, self._op = nodes, op
         self.forms, self.functions, self.lattice = forms, functions, lattice
+        self._choosing: dict[int, bool] = {}
+        #: whether a step was not looked into, as a difference in it is a variable in this attempt
+        self.hindered = False
 
     def joined(self, root: int) -> Poly | None:
         """The form of a sum or a selection that is such a step; None for any other."""
         step = self._step(root)
-        if step is None or not step.exponentials:
+        if not step.exponentials:
             return None
         own = self._nodes.operands(root)[0] if self._op(root) == Op.ITE else None
         for condition, selections in step.selections.items():
@@ -72,26 +77,40 @@ class Rescaling:
                 return found
         return None
 
-    def _step(self, root: int) -> _Step | None:
-        """The nodes from which a value is computed by sums, products and exponentials, down to selections and anything else. What a
-        selection chooses from belongs to it if it is the value itself."""
+    def _step(self, root: int) -> _Step:
+        """The nodes from which a value is computed by sums, products and exponentials, down to selections and anything else, the nearest
+        first. What a selection chooses from belongs to it if it is the value itself."""
         step = _Step()
-        stack = [root]
-        while stack:
-            node = stack.pop()
+        waiting = deque([root])
+        while waiting and len(step.seen) < _NODES:
+            node = waiting.popleft()
             if node in step.seen:
                 continue
             step.seen.add(node)
-            if len(step.seen) > _NODES:
-                return None
             op, operands = self._op(node), self._nodes.operands(node)
             if op == Op.ITE:
                 step.selections.setdefault(operands[0], []).append(node)
-                stack.extend(operands[1:] if node == root else ())
+                waiting.extend(operands[1:] if node == root else ())
             elif op in _SUMS or op == Op.EXP2:
                 step.exponentials += [node] if op == Op.EXP2 else []
-                stack.extend(operands)
+                waiting.extend(operand for operand in operands if node == root or op == Op.EXP2 or self._chooses(operand))
         return step
+
+    def _chooses(self, node: int) -> bool:
+        """Whether anything is chosen, or raised to a power, among what a node is computed from by sums and products."""
+        stack = [node]
+        while stack:
+            current = stack[-1]
+            op, operands = self._op(current), self._nodes.operands(current)
+            if op not in _SUMS:
+                self._choosing[current] = op in _CHOOSING
+            elif missing := [operand for operand in operands if operand not in self._choosing]:
+                stack += missing
+                continue
+            else:
+                self._choosing[current] = any(self._choosing[operand] for operand in operands)
+            stack.pop()
+        return self._choosing[node]
 
     def _compared(self, condition: int) -> tuple[Poly, Poly] | None:
         """(a, b) of a condition that holds where a > b and fails where a < b."""
@@ -128,11 +147,14 @@ class Rescaling:
 
     def _rate(self, step: _Step, case: _Case, difference: Poly) -> Poly | None:
         """k or -k, where an exponential of the step is exp(k(b - a)): which one it is depends on the case that it is meant for."""
+        expand = self.forms.expander.expand
+        expanded, short = expand(difference), self.forms.abbreviated(difference)
         for node in step.exponentials:
-            exponent = case.value(self._nodes.operands(node)[0])
-            found = quotient(self.forms, exponent, difference) if exponent else None
+            exponent = expand(case.value(self._nodes.operands(node)[0]))
+            found = quotient(self.forms, exponent, expanded) if exponent and expanded else None
             if found is not None:
                 return found
+            self.hindered |= self.forms.has_frozen and bool(exponent) and quotient(self.forms, exponent, short) is not None
         return None
 
 

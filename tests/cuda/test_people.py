@@ -255,6 +255,17 @@ CASES: dict[str, Case] = {
         (1, 2),
         archs=(75,),
     ),
+    "attention_online_branch": Case(
+        {
+            "q": tensor("in", "f32", 4, 12),
+            "k": tensor("in", "f32", 8, 12),
+            "v": tensor("in", "f32", 8, 12),
+            "o": tensor("out", "f32", 4, 12),
+            "keys": 8,
+        },
+        (1, 4),
+        (1, 4),
+    ),
     "odd_even_sort": Case({"x": tensor("in", "f32", 8), "y": tensor("out", "f32", 8)}, (1, 8), (1, 1), (1, 2)),
     "online_softmax_block": Case(
         {"x": tensor("in", "f32", 2, 80), "y": tensor("out", "f32", 2, 80), "n": 80}, (2, 64), (2, 1), (1, 2), archs=(75, 80)

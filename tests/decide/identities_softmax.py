@@ -95,11 +95,13 @@ JOINS = {
 }
 
 
-def online_by(join: Callable[[Builder, State, State], State], count: int, tree: bool) -> Case:
-    """Softmax by states of a maximum and a sum that are joined one after another, or as a tree."""
+def online_by(join: Callable[[Builder, State, State], State], count: int, tree: bool, length: int = 0) -> Case:
+    """Softmax by states of a maximum and a sum that are joined one after another, or as a tree; of products of so many terms, if any."""
 
     def case(b: Builder) -> tuple[Ids, Ids]:
-        s, a = b.inputs(count), b.arena
+        a = b.arena
+        query = b.inputs(length) if length else []
+        s = [b.total([a.mul(x, y) for x, y in zip(query, b.inputs(length))]) for _ in range(count)] if length else b.inputs(count)
         states = [(x, b.c(1)) for x in s]
         while len(states) > 1:
             states[:2] = [join(b, states[0], states[1])]
@@ -114,6 +116,7 @@ def online_by(join: Callable[[Builder, State, State], State], count: int, tree: 
 for _how, _join in JOINS.items():
     EQUAL[f"softmax online by {_how}, one after another"] = online_by(_join, 9, tree=False)
     EQUAL[f"softmax online by {_how}, as a tree"] = online_by(_join, 8, tree=True)
+    EQUAL[f"softmax online by {_how}, of long scores"] = online_by(_join, 4, tree=False, length=12)
 WRONG["softmax online by a struct, the lesser for the greater"] = online_by(_joined_the_other_way, 4, tree=False)
 
 

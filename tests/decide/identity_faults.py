@@ -158,7 +158,7 @@ for _block, _count in ((1, 7), (3, 8), (5, 8)):
     fault(_rescaled, "the sum not rescaled", "fma", -1, lambda a, x, y, z: a.add(x, z))
 for _block in (2, 4, 7):
     fault(f"softmax online, 8 in blocks of {_block}", "the earlier blocks forgotten", "fma", -1, THIRD)
-for _shape in ("one after another", "as a tree"):
+for _shape in ("one after another", "as a tree", "of long scores"):
     for _how in ("a struct", "a branch", "extremes", "a size"):
         fault(f"softmax online by {_how}, {_shape}", "a sum not rescaled", "fma", -1, lambda a, x, y, z: a.add(x, z))
     fault(f"softmax online by two factors, {_shape}", "a sum forgotten", "fma", -1, THIRD)
