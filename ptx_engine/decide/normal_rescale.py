@@ -8,7 +8,7 @@ Y * exp(k(b - m)): the factor is one where X is meant, and the other where Y is.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -36,6 +36,8 @@ class Nodes(Protocol):
 
     def operands(self, node: int) -> tuple[int, ...]: ...
 
+    def operator(self, node: int) -> int: ...
+
 
 @dataclass(slots=True)
 class _Step:
@@ -47,10 +49,10 @@ class _Step:
 
 
 class Rescaling:
-    """Joins steps over the normal forms of one ``Evaluator``; ``op`` gives the operator of a node."""
+    """Joins steps over the normal forms of one ``Evaluator``."""
 
-    def __init__(self, nodes: Nodes, op: Callable[[int], int], forms: Forms, functions: Functions, lattice: Lattice) -> None:
-        self._nodes, self._op = nodes, op
+    def __init__(self, nodes: Nodes, forms: Forms, functions: Functions, lattice: Lattice) -> None:
+        self._nodes, self._op = nodes, nodes.operator
         self.forms, self.functions, self.lattice = forms, functions, lattice
         self._choosing: dict[int, bool] = {}
         #: whether a step was not looked into, as a difference in it is a variable in this attempt

@@ -83,7 +83,7 @@ class Evaluator:
         self.rounding = Rounding(self.forms, self.lattice)
         self.integers = Integers(self.forms, self.functions, self.rounding)
         self.selections = Selections(self.forms, self.lattice)
-        self.rescaling = Rescaling(self, self.template.ops.__getitem__, self.forms, self.functions, self.lattice)
+        self.rescaling = Rescaling(self, self.forms, self.functions, self.lattice)
         self.functions.note = self._note
         self.values: dict[int, Poly] = {}
         self.failed: dict[int, Undecided] = {}
@@ -218,6 +218,10 @@ class Evaluator:
     def operands(self, node: int) -> tuple[int, ...]:
         """The operand nodes of a node, as far as they are looked into."""
         return () if node in self._shared else self._operands[node]
+
+    def operator(self, node: int) -> int:
+        """The operator of a node; that of an input where it is not looked into."""
+        return INPUT if node in self._shared else self.template.ops[node]
 
     def _evaluate(self, node: int) -> None:
         self._current = node
