@@ -16,6 +16,7 @@ import numpy as np
 from gmpy2 import mpq
 
 from ptx_engine.decide.enclosure import Enclosure
+from ptx_engine.decide.levels import plan
 from ptx_engine.decide.oracle import Reals, random_inputs
 from ptx_engine.decide.precise import Cone
 from ptx_engine.errors import NotStructuredError
@@ -37,6 +38,8 @@ IF, FOR_SOME = "if the data choose so: ", "for some inputs: "
 _KEPT = 1 << 22
 #: sets of points at which they are tried, nodes that they may have together, and bits of the bounds
 _SEEDS, _NODES, _BITS = 8, 20_000, 128
+#: points that are looked at closely
+_TRIED = 16
 #: pairs of stores of two threads whose values are compared
 _PAIRS = 64
 SPACES = frozenset({"shared", "global", "local", "param", "const"})
@@ -70,6 +73,8 @@ class PossibleAccesses:
         self._conditions: dict[int, list[tuple[np.ndarray, np.ndarray]]] = {}
         #: by such a store: threads, formats and terms of what they store, each time; None where that is bits
         self._stored: dict[int, list[tuple[np.ndarray, tuple[Fmt, ...], np.ndarray] | None]] = {}
+        #: conditions that hold together for some inputs, or for none that are known
+        self._held: dict[bytes, bool] = {}
         self._left = _KEPT
 
     def under(self, condition: Ids, g: Group, accesses: Sequence[int], run: Callable[[], None]) -> None:
@@ -204,16 +209,26 @@ class PossibleAccesses:
         return np.concatenate([np.zeros(0, np.int32), *found])
 
     def _hold_together(self, conditions: np.ndarray) -> bool:
+        """Whether some conditions, ascending, hold for some inputs, as far as is known."""
+        known = conditions.tobytes()
+        if known not in self._held:
+            self._held[known] = self._hold(conditions)
+        return self._held[known]
+
+    def _hold(self, conditions: np.ndarray) -> bool:
         """Whether some conditions hold at one of a few points, between bounds that are rounded outwards."""
         arena = self._memory.arena
         cone = Cone(arena, conditions)
         if len(cone.nodes) > _NODES:
             return False
         inputs = np.array(cone.inputs, np.int32)
+        order = plan(arena, conditions)
+        tried = 0
         for seed in range(_SEEDS):
             drawn = random_inputs(arena, seed=seed)
-            values = Reals(arena, conditions, drawn).of(conditions)
-            for point in np.flatnonzero((values == 1).all(axis=0)).tolist():
+            values = Reals(arena, conditions, drawn, order=order).of(conditions)
+            for point in np.flatnonzero((values == 1).all(axis=0)).tolist()[: _TRIED - tried]:
+                tried += 1
                 at = {ident: mpq(value) for ident, value in zip(cone.inputs, drawn(inputs)[:, point].tolist())} if cone.inputs else {}
                 sure = Enclosure(cone, at, _BITS)
                 if all(sure[ident] == 1 for ident in conditions.tolist()):
