@@ -127,7 +127,8 @@ def _conflicts(stored: Layout, touched: Layout, writer: np.ndarray, own: np.ndar
 def _may_conflict(stored: Layout, i: np.ndarray, touched: Layout, j: np.ndarray, *, observed: bool) -> np.ndarray:
     """Whether two cells of one granule are neither the same thread's plain accesses nor atomics that exclude each other.
 
-    A thread's own atomic beside its own plain access counts as suspicious: the atomic may stand for another thread's.
+    A thread's own atomic beside its own plain access counts as suspicious: the atomic may stand for another thread's. So do two atomics of
+    one CTA of which only one is about others, too: it may stand for one of another CTA, which the narrow one does not exclude.
     """
     column_i, position_i, offset_i = stored.locate(i)
     column_j, position_j, offset_j = touched.locate(j)
@@ -136,7 +137,7 @@ def _may_conflict(stored: Layout, i: np.ndarray, touched: Layout, j: np.ndarray,
     own = (thread_i == thread_j) & (((kind_i | kind_j) & (ASYNC | ATOMIC)) == 0)
     same_shape = (stored.widths[column_i] == touched.widths[column_j]) & (offset_i == offset_j)
     size = stored.columns[0].batch.threads_per_cta
-    in_scope = (wide_i & wide_j) | (thread_i // size == thread_j // size)
+    in_scope = (wide_i & wide_j) | ((thread_i // size == thread_j // size) & (wide_i == wide_j))
     exclusive = ((kind_i & kind_j & ATOMIC) != 0) & in_scope & same_shape
     if observed:
         exclusive &= thread_i == thread_j  # what strong loads read is to be compared with all stores, of which only one is at hand

@@ -134,10 +134,23 @@ def _conflicting(rows: Rows, among: np.ndarray) -> Iterator[tuple[np.ndarray, np
     for i, j in _near(granule, write & atomic, ~write & ~atomic, ATOMIC_WINDOW):
         yield from _distinct(rows, order[i], order[j])
     rows.crowded.update(_crowded(rows, order, granule, write & atomic))
-    for i, j in _near(granule, write & atomic, atomic, ATOMIC_WINDOW if bool((atomic & ~write).any()) else WINDOW):
+    some = atomic & (_of_several_kinds(rows, order, granule, atomic) | bool((atomic & ~write).any()))
+    for i, j in _near(granule, write & some, some, ATOMIC_WINDOW):
         a, b = order[i], order[j]
         clash = atomics_clash(rows, a, b) | observing(rows, a, b)
         yield from _distinct(rows, a[clash], b[clash])
+
+
+def _of_several_kinds(rows: Rows, order: np.ndarray, granule: np.ndarray, atomic: np.ndarray) -> np.ndarray:
+    """Of accesses sorted by granule whether the atomics of their granule differ in address, width or scope: of one kind they exclude
+    each other."""
+    cells, where = rows.cells, np.flatnonzero(atomic)
+    of = order[where]
+    wide = cells.of("beyond_cta", of) != 0
+    kinds = np.stack([cells.offset[of], cells.of("nbytes", of), np.where(wide, -1, rows.cta[of])])
+    first = np.searchsorted(granule[where], granule[where])
+    differ = (kinds != kinds[:, first]).any(axis=0)
+    return np.isin(granule, granule[where][differ])
 
 
 def _crowded(rows: Rows, order: np.ndarray, granule: np.ndarray, stores: np.ndarray) -> list[int]:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from machine_kernels import kinds, module, run
 
 from ptx_engine import emulate
 from ptx_engine.errors import NotStructuredError, UnsupportedError
@@ -130,3 +131,16 @@ def test_operations_have_types_of_their_own(legal: str, other: str) -> None:
 def test_forms_that_only_vectors_or_only_atom_have(form: str) -> None:
     with pytest.raises(UnsupportedError):
         emulate(kernel(form, 32, False), None, 1, 16, [np.zeros(n, np.uint32) for n in (4, 16, 16)])
+
+
+@pytest.mark.parametrize(("scope", "found"), [("cta", ["data race"]), ("gpu", [])])
+@pytest.mark.parametrize("block", [1, 1024])
+def test_an_atomic_of_its_cta_does_not_exclude_those_of_others(scope: str, found: list[str], block: int) -> None:
+    """Its thread and more than a thousand others of its CTA add to the place afterwards, for all of the grid, before the other CTA does."""
+    body = (
+        "ld.param.u64 %d2, [sum];\nmov.u32 %r1, %ctaid.x;\nmov.u32 %r2, %tid.x;\nor.b32 %r3, %r1, %r2;\nsetp.eq.u32 %p1, %r3, 0;\n"
+        f"@%p1 red.relaxed.{scope}.global.add.u32 [%d2], 1;\nred.relaxed.gpu.global.add.u32 [%d2], 1;\nred.relaxed.gpu.global.add.u32 [%d2], 1;\n"
+    )
+    total = TensorArg("sum", "u32", (1,), Role.INOUT, contents=np.zeros(1, np.uint32))
+    execution, _ = run(module(body, ["u64 sum"]), [total], block=block, grid=2)
+    assert sorted(set(kinds(execution))) == found

@@ -125,6 +125,9 @@ case("counter, one add relaxed", ["st g0=1; add.strong 1", "st g4=1; add 1", "aw
      races=True, per_cta=1)  # fmt: skip
 case("atomics of the grid", ["rmw g0", "rmw g0"], races=False, per_cta=1)
 case("atomics of scope cta from two CTAs", ["rmw.cta g0", "rmw g0"], races=True, per_cta=1)
+case("atomics of both scopes by one thread", ["rmw.cta g0; rmw g0", "rmw g0"], races=True, per_cta=1)
+case("atomics of both scopes by two threads of a CTA", ["rmw.cta g0; rmw g4", "rmw g0", "rmw g4", "rmw g0"], races=True, per_cta=2)
+case("atomics of both scopes, the narrow one elsewhere", ["rmw.cta g4; rmw g0", "rmw g0"], races=False, per_cta=1)
 case("atomics of scope cta in one CTA", ["rmw.cta g0", "rmw g0"], races=False)
 case("atomic and plain load", ["rmw s0", "ld s0"], races=True)
 case("atomic of two threads and the second's plain load", ["rmw s0", "rmw s0; ld s0"], races=True)
