@@ -40,6 +40,8 @@ _KEPT = 1 << 22
 _SEEDS, _NODES, _BITS = 8, 20_000, 128
 #: points that are looked at closely
 _TRIED = 16
+#: threads that may store to one place at most
+_ROUNDS = 256
 #: pairs of stores of two threads whose values are compared
 _PAIRS = 64
 SPACES = frozenset({"shared", "global", "local", "param", "const"})
@@ -61,7 +63,12 @@ def _rounds(g: Group, space: str, address: "int | np.ndarray") -> list[np.ndarra
     first = np.concatenate([[0], 1 + np.flatnonzero((place[:, 1:] != place[:, :-1]).any(axis=0))])
     turn = np.zeros(g.n, np.int64)
     turn[order] = np.arange(g.n) - np.repeat(first, np.diff([*first, g.n]))
-    return [np.flatnonzero(turn == number) for number in range(int(turn.max()) + 1)]
+    if (count := int(turn.max()) + 1) > _ROUNDS:
+        raise NotStructuredError(
+            f"a store under a condition on symbolic data that {count} threads may make to one place",
+            feature="store under a symbolic condition", hint="check a smaller launch, or let each thread own an element",
+        )  # fmt: skip
+    return [np.flatnonzero(turn == number) for number in range(count)]
 
 
 class PossibleAccesses:

@@ -178,6 +178,22 @@ def test_of_two_threads_that_may_store_the_one_that_does_is_believed(second: str
         np.testing.assert_array_equal(computed(execution, arena, numbers), emulated(body, numbers)[0])
 
 
+@pytest.mark.parametrize("grid", [1, 2])
+def test_more_threads_than_can_store_one_after_another_are_refused(grid: int) -> None:
+    """A flag in global memory that any thread of one CTA may raise, and of two."""
+    body = OWN + (
+        "ld.param.u64 %d5, [x];\nmad.wide.u32 %d5, %r52, 4, %d5;\nld.global.f32 %f0, [%d5];\nsetp.lt.f32 %p1, %f0, 0f00000000;\n"
+        "@!%p1 bra J;\nst.global.f32 [%d0], 0f3F800000;\nJ:\n"
+    )
+    block = 256
+    args = [TensorArg("out", "f32", (1,), Role.INOUT), TensorArg("x", "f32", (grid * block,), Role.IN)]
+    if grid == 1:
+        assert kinds(run(module(body, PARAMS), args, block=block, grid=grid)[0]) == ["same-value write"]
+        return
+    with pytest.raises(NotStructuredError, match="512 threads may make to one place"):
+        run(module(body, PARAMS), args, block=block, grid=grid)
+
+
 @pytest.mark.parametrize(("factor", "severity"), [("mov.u32 %r13, 1", Severity.NOTE), ("add.u32 %r13, %r0, 1", Severity.ERROR)])
 def test_two_stores_under_conditions_race_if_they_differ_then(factor: str, severity: Severity) -> None:
     """Whose number is the first one's stores it, which is that number whoever does; or a multiple of it, each thread another one."""
