@@ -205,7 +205,7 @@ def test_other_failures_are_errors_of_ours_and_leave_arguments_alone() -> None:
             4,
             [X, y, 1.0, 4],
         )
-    endless = AXPY.replace("DONE: ret;", "DONE: bra DONE;")
+    endless = AXPY.replace("DONE: ret;", "mov.u32 %r1, 0; DONE: add.u32 %r1, %r1, 1; bra DONE;")
     with pytest.raises(BudgetError):
         emulate(endless, None, 1, 4, [X, y, 5.0, 4], budget=Budget(thread_instructions=10_000))
     assert np.array_equal(y, np.ones(4))

@@ -16,6 +16,7 @@ NODES = 1 << 15
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    gc.collect()  # arenas of earlier tests, which would end in the middle of one and leave arrays of theirs
     monkeypatch.setattr(spare, "LARGE", 1 << 15)
     spare._kept.clear()
     yield
