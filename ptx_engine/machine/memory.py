@@ -53,6 +53,7 @@ class Memory(MemoryChecks):
 
     def load_noncoherent(self, g: Group, space: str, address: "int | np.ndarray", widths: tuple[int, ...], instruction: int) -> list[Value]:
         """A load by way of a cache that no store reaches, and that no synchronisation is about: a finding where the launch has stored."""
+        address = concrete_address(address, "load")
         self._check_stale(g, address, sum(widths) // 8, instruction)
         return self.load(g, space, address, widths, instruction)
 

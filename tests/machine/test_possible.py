@@ -238,6 +238,7 @@ def test_a_race_needs_inputs_at_which_both_accesses_are_made(other: str, severit
         "@%p1 bra J;\nred.shared.add.f32 [%r11], %f0;\nJ:\n",
         "@%p1 bra J;\nst.volatile.shared.f32 [%r11], %f0;\nJ:\n",
         "cvt.rzi.u32.f32 %r15, %f0;\nmad.lo.u32 %r15, %r15, 4, %r12;\n@%p1 bra J;\nst.shared.f32 [%r15], %f0;\nJ:\n",
+        "cvt.rzi.u32.f32 %r15, %f0;\nmad.wide.u32 %d7, %r15, 4, %d5;\n@%p1 bra J;\nld.global.nc.f32 %f9, [%d7];\nJ:\n",
     ],
 )
 def test_what_is_not_known_is_refused(body: str) -> None:
