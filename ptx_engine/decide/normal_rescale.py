@@ -7,7 +7,7 @@ Y * exp(k(b - m)): the factor is one where X is meant, and the other where Y is.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -41,9 +41,9 @@ class Nodes(Protocol):
 
 @dataclass(slots=True)
 class _Step:
-    """The nodes of a step, the selections among them by their conditions, and the exponentials."""
+    """The nodes of a step, how many selections among them have which condition, and the exponentials."""
 
-    selections: dict[int, list[int]] = field(default_factory=dict)
+    selections: Counter[int] = field(default_factory=Counter)
     exponentials: list[int] = field(default_factory=list)
     seen: set[int] = field(default_factory=set)
 
@@ -64,8 +64,8 @@ class Rescaling:
         if not step.exponentials:
             return None
         own = self._nodes.operands(root)[0] if self._op(root) == Op.ITE else None
-        for condition, selections in step.selections.items():
-            wanted = condition == own if own is not None else len(selections) > 1
+        for condition, count in step.selections.items():
+            wanted = condition == own if own is not None else count > 1
             compared = self._compared(condition) if wanted else None
             if compared is None:
                 continue
@@ -91,7 +91,7 @@ class Rescaling:
             step.seen.add(node)
             op, operands = self._op(node), self._nodes.operands(node)
             if op == Op.ITE:
-                step.selections.setdefault(operands[0], []).append(node)
+                step.selections[operands[0]] += 1
                 waiting.extend(operands[1:] if node == root else ())
             elif op in _SUMS or op == Op.EXP2:
                 step.exponentials += [node] if op == Op.EXP2 else []
@@ -150,13 +150,14 @@ class Rescaling:
     def _rate(self, step: _Step, case: _Case, difference: Poly) -> Poly | None:
         """k or -k, where an exponential of the step is exp(k(b - a)): which one it is depends on the case that it is meant for."""
         expand = self.forms.expander.expand
-        expanded, short = expand(difference), self.forms.abbreviated(difference)
+        expanded = expand(difference)
         for node in step.exponentials:
             exponent = expand(case.value(self._nodes.operands(node)[0]))
             found = quotient(self.forms, exponent, expanded) if exponent and expanded else None
             if found is not None:
                 return found
-            self.hindered |= self.forms.has_frozen and bool(exponent) and quotient(self.forms, exponent, short) is not None
+            if self.forms.has_frozen and exponent:
+                self.hindered |= quotient(self.forms, exponent, self.forms.abbreviated(difference)) is not None
         return None
 
 

@@ -96,6 +96,8 @@ class Arms:
         self._charge = charge
         self._kinds = RegisterKinds(program)
         self._regions: dict[int, _Region | None] = {}
+        #: by block, what its lanes access: looked for among all instructions, once
+        self._accessing: dict[int, list[int]] = {}
 
     def run(self, g: Group, end: Terminator) -> int | None:
         """Run both arms of a branch whose predicate is symbolic, up to where they meet; returns that pc, with the group's
@@ -139,9 +141,11 @@ class Arms:
 
     def _accesses(self, block: Block) -> list[int]:
         """The instructions of a block that access memory which others see."""
-        last = block.start + block.size - (block.end.kind != "fall")
-        pcs = [pc for pc in range(block.start, last) if self._program.flat.instructions[pc].opcode not in COMPUTING]
-        return [] if self._passing(block.start, last) else pcs
+        if block.start not in self._accessing:
+            last = block.start + block.size - (block.end.kind != "fall")
+            pcs = [pc for pc in range(block.start, last) if self._program.flat.instructions[pc].opcode not in COMPUTING]
+            self._accessing[block.start] = [] if pcs and self._passing(block.start, last) else pcs
+        return self._accessing[block.start]
 
     def _steps(self, g: Group, block: Block) -> None:
         arena = self._program.arena

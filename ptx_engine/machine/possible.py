@@ -27,6 +27,7 @@ from ptx_engine.isa.values import FLOATS, PRED, Fmt, Sym, Value, take
 from ptx_engine.machine.cells import without_holes
 from ptx_engine.machine.execution import ptx_lines
 from ptx_engine.machine.findings_log import FindingLog
+from ptx_engine.machine.influence import STRONG
 from ptx_engine.machine.memory import Memory
 from ptx_engine.machine.order_port import NoOrder
 from ptx_engine.syntax.ast import Instruction
@@ -44,15 +45,12 @@ _TRIED = 16
 _ROUNDS = 256
 #: pairs of stores of two threads whose values are compared
 _PAIRS = 64
-SPACES = frozenset({"shared", "global", "local", "param", "const"})
-#: modifiers of accesses that take part in the memory model
-_STRONG = frozenset({"volatile", "relaxed", "acquire", "release", "mmio"})
 NEVER, ALWAYS = 0, 1
 
 
 def is_access(instruction: Instruction) -> bool:
     """A load or a store that may be made under a condition on data."""
-    return instruction.opcode in ("ld", "st") and instruction.predicate is None and _STRONG.isdisjoint(instruction.modifiers)
+    return instruction.opcode in ("ld", "st") and instruction.predicate is None and (STRONG | {"release"}).isdisjoint(instruction.modifiers)
 
 
 def _rounds(g: Group, space: str, address: "int | np.ndarray") -> list[np.ndarray]:

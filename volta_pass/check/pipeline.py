@@ -54,15 +54,15 @@ def _checked(spec: Spec, options: CheckOptions) -> tuple[KernelReport, bool]:
     with those functions as calls, too, whose code approximates them: it may be the approximations that differ. A proof of that code is
     tried for a short time before that, and for as long as there is after it.
     """
-    again: tuple[KernelReport, bool] | None = None
-    for attempt in (replace(options, proof_seconds=_FIRST_PROOF), options) if approximates(spec) else (options,):
+    short = approximates(spec)
+    for number, attempt in enumerate((replace(options, proof_seconds=_FIRST_PROOF), options) if short else (options,)):
         found = _checked_once(spec, attempt)
         if found[0].status is Status.UNSUPPORTED:
             called = _with_calls(spec, options, inexact=False)
             found = called if called is not None and called[0].status is not Status.UNSUPPORTED else found
         if found[0].status not in (Status.REFUTED, Status.UNKNOWN) or found[0].error_findings:
             return found
-        if again is None:
+        if not number:
             again = _with_calls(spec, options, inexact=True)
         better = (Status.PROVED,) if found[0].status is Status.UNKNOWN else (Status.PROVED, Status.UNKNOWN)
         if again is not None and again[0].status in better:
